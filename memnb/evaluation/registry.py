@@ -297,7 +297,7 @@ MEMORIES = {
             "MRAgent's graph of cues, tags and contents",
             hits=2,
             tools='MRAgent',
-            accepts=('embedder',),
+            accepts=('embedder', 'filing'),
         ),
         Memory('bank', _bank, "MemMA's bank, guided, probed and repaired", hits=2, accepts=('settings',)),
     )

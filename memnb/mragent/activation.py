@@ -24,7 +24,7 @@ from ..retrieval.vectors import without_names
 __all__ = ['Activation']
 
 # %% ../../nbs/4_mragent/06_activation.ipynb #ed065f5d
-_NEAR, _LIKE, _MOST = 0.5, 0.5, 3  # least cosine of near cues, their part of the weight, how many
+_LIKE, _MOST = 0.5, 3  # the part of the weight that related cues get, and how many get it
 # added for the nearest tag, the right person, a neighbour of a kept episode
 _TAG, _PERSON, _CONTEXT = (
     0.5,
@@ -98,13 +98,15 @@ class Activation:
         return True
 
     def activate(self, cue: str, weight: float = 1.0) -> bool:
-        "Activate a cue and those near to it, or what overlaps a date; return whether any episode got more."
+        "Activate a cue and those related to it, or what overlaps a date; return whether any episode got more. A speaker's name activates none."
         span, raised = parse_date(cue), False
         if span and span.start and span.end:
             return self.activate_time(span, weight)
+        if cue_id(cue) in self.names:
+            return False
         parts = {cue_id(cue): weight} if cue in self.graph.cues else {}
         if span is None:
-            for near, cosine in self.graph.cues.near(cue, _MOST + 1, _NEAR):
+            for near, cosine in self.graph.cues.related(cue, _MOST + 1):
                 parts.setdefault(near, _LIKE * cosine * weight)
         for id, part in parts.items():
             if id not in self.names:
@@ -163,6 +165,11 @@ class Activation:
                 score += _PERSON
             scores[episode] = score
         return scores
+
+    def best(self, most: int) -> list[str]:
+        "Return the ids of the `most` episodes of the highest score."
+        scores = self.scores_of(episode for episode in self.sums if episode in self.graph.episodes)
+        return nsmallest(most, scores, key=lambda episode: (-scores[episode], episode))
 
     def branches(
         self,

@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
+from typing import Annotated
+
+from pydantic import Field
 
 from ..core.conversation import Snippet
 from ..core.ownership import Statement, Policy, policy_of
@@ -59,6 +62,8 @@ class SemanticUnit(Snippet):
     person: str = ''
     aspect: str = ''
     slot: str = ''  # what can have one value at a time, such as 'employer'; '' where several hold side by side
+    # what a graph that is read says of a unit that does not hold; in no file
+    mark: Annotated[str, Field(exclude=True)] = field(default='', compare=False, repr=False, kw_only=True)
 
     def __post_init__(self):
         super().__post_init__()
@@ -73,12 +78,13 @@ class SemanticUnit(Snippet):
 
     @property
     def line(self) -> str:
-        "'(Tobin, job) Tobin works at Halloran's. [since 2018]'"
+        "'(Tobin, job) Tobin works at Halloran's. [since 2018] [no longer]'"
         known = f' [said on {TimeSpan.day(self.said)}]' if self.said else ''
         if self.time:
             since = 'since ' if self.time.start and self.time.end else ''
             known = f' [{since}{self.time}]'
-        return f'({self.person}, {self.aspect}) {self.text}{known}'
+        mark = f' [{self.mark}]' if self.mark else ''
+        return f'({self.person}, {self.aspect}) {self.text}{known}{mark}'
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from datetime import timedelta
 from functools import partial
 from itertools import product
 from typing import Any, TYPE_CHECKING
@@ -20,16 +21,17 @@ from ..core.models import as_lm
 from ..core.retriever import Hit, locked, Searchable
 from ..core.roles import choose_roles, LM, LMError, Role, RuleLM, Usage
 from ..core.storage import Changes, SessionMemory
+from ..core.text import stems
 from ..core.time import TimeSpan
 from ..core.tools import Tool
-from .contents import checked_texts, Episode, SemanticUnit, Topic
+from .contents import checked_texts, current, Episode, SemanticUnit, Topic
 from .cues import cue_id
-from .labels import Branch, Labels, labels_of
+from .labels import Branch, cues_in, Labels, labels_of
 from .prompts import recollect, Recollection, SEGMENT, TAG, TopicLine, TOPICS, UNITS
 from .tools import CueTools
 from ..retrieval.index import SnippetStore
 from ..retrieval.hybrid import HybridIndex
-from ..retrieval.vectors import Embedder, WordLlamaEmbedder
+from ..retrieval.vectors import Embedder, without_names, WordLlamaEmbedder
 
 if TYPE_CHECKING:
     import networkx
@@ -130,8 +132,11 @@ def _by_count(branches: Iterable[Branch]) -> list[Branch]:
     return sorted(branches, key=lambda branch: (-branch.count, branch.tag))
 
 # %% ../../nbs/4_mragent/04_graph.ipynb #551b0899
-_IN_USE = 60  # tags, and slots, that a prompt shows so that they are used again
-_NEAR = 24  # titles that a prompt shows, or a search for a topic gives
+_IN_USE = 60  # tags, or titles, that a prompt shows so that they are used again
+_FACTS, _PLANS = 10, 5  # of earlier sessions that a prompt shows, and events of the days of a session and later
+_RECENT = timedelta(14)  # the days before a session that are its days, too
+_LIKE = 5  # labels that are shown for a word
+_NEAR = 24  # titles that a search for a topic gives
 _RECURS = 3  # episodes, of two sessions or more, that make a topic
 
 
@@ -151,6 +156,7 @@ class CueTagGraph(SessionMemory, Searchable):
         names: Iterable[str] = (),  # of speakers: left out of what is embedded
         merge: float | None = 0.9,  # the least cosine of two tags that are one; None: none are
         spread: bool = True,  # neighbour smoothing of the lexical scores, for a plain search
+        filing: bool = False,  # whether what is added is filed under topics (eq. 11), by one more call for a session
         topics: Mapping | None = None,  # as a file holds them: `settings()['topics']`
         prompts: str = 'memnb',  # the style
         roles: Role | Iterable[Role] = (),  # the user's own, in the place of those of the same name
@@ -161,7 +167,7 @@ class CueTagGraph(SessionMemory, Searchable):
         check_names(names)
         self.lm, self.embedder = RuleLM() if lm is None else as_lm(lm), embedder
         self.roles = choose_roles(self.PROMPTS, prompts, roles)
-        self.names, self.spread = tuple(names), spread
+        self.names, self.spread, self.filing = tuple(names), spread, filing
         self.contents = HybridIndex(embedder, names=self.names, spread=spread, words=None)
         self.episodes, self.units = SnippetStore(), SnippetStore()  # the same, by kind
         self.cues, self.tags, self.aspects = Labels(), Labels(merge), Labels()
@@ -170,11 +176,8 @@ class CueTagGraph(SessionMemory, Searchable):
         topics = topics or {}
         self._filed = set(topics.get('of', ()))  # ids of episodes
         self._themes = {cue_id(title): (title, set(ids)) for title, ids in topics.get('topics', ())}
-        self.titles = Labels()  # of these
-        self.titles.add(title for title, _ in self._themes.values())
         self.topic_usage = Usage(**topics.get('usage', {}))  # what filing has cost
         self.topic_notes: list[str] = []  # what was wrong with the replies
-        self._unfiled: set[str] | None = None  # what was waiting when filing failed last
 
     # what `SessionMemory` asks for
 
@@ -194,6 +197,7 @@ class CueTagGraph(SessionMemory, Searchable):
             'names': list(self.names),
             'merge': self.merge,
             'spread': self.spread,
+            'filing': self.filing,
             'topics': {
                 'of': sorted(self._filed),
                 'topics': sorted([title, sorted(ids)] for title, ids in self._themes.values()),
@@ -203,9 +207,21 @@ class CueTagGraph(SessionMemory, Searchable):
 
     def extract(self, session: Session) -> tuple[Recollection, dict[str, Usage]]:
         "Ask three roles for the episodes, tags, cues and units of a session (eq. 8 to 10)."
-        slots = sorted({f'{unit.person}: {unit.slot}' for unit in self.units if unit.slot})[:_IN_USE]
-        tags = self.tags.usual(_IN_USE)
-        return recollect(session, self.lm, self.names, tags, slots, self.roles)
+        known = self._told_before(session)
+        return recollect(session, self.lm, self.names, self.tags.usual(_IN_USE), known, self.roles)
+
+    def _told_before(self, session: Session) -> list[str]:
+        "Return what prompts for a session show of earlier ones: facts of people whom it names, values of slots, and what happens in its days or later."
+        text = ' '.join(turn.line for turn in session.turns)
+        named, facts = stems(text), {}
+        for unit in current(self.units):
+            if not named.isdisjoint(stems(unit.person)):
+                # of what is in no slot the first fact of each person, which mostly introduces them
+                facts.setdefault((unit.person, unit.slot), f'{unit.person}, {unit.slot or unit.aspect}: {unit.text}')
+        near = session.time and TimeSpan(session.time.date() - _RECENT, None)
+        hits = self.contents.search(text, _PLANS, exclude=[unit.id for unit in self.units], during=near)
+        plans = [f'{hit.snippet.day}: {hit.snippet.title}' for hit in hits]
+        return list(facts.values())[-_FACTS:] + plans
 
     def vectors(self, session_id: str, extract: Recollection) -> dict[str, Any]:
         "Return the vectors of the session's contents, by id."
@@ -251,10 +267,9 @@ class CueTagGraph(SessionMemory, Searchable):
         gone = super().unlink(session_id, extract)
         self._filed -= episodes
         self.topic_notes.clear()  # they quote titles, too
-        for id, (title, ids) in list(self._themes.items()):
+        for id, (_, ids) in list(self._themes.items()):
             if not ids.isdisjoint(episodes):  # the title may tell of what is forgotten
                 self._filed -= ids
-                self.titles.remove([title])
                 del self._themes[id]
         return gone
 
@@ -281,12 +296,29 @@ class CueTagGraph(SessionMemory, Searchable):
         return [episodes[near] for near in (place + 1, place - 1) if 0 <= near < len(episodes)]
 
     def read(self, ids: Iterable[str], about: str = '') -> list[Episode | SemanticUnit]:
-        "Return contents by their ids: what bears on a question first; without one in the order of their times. `UnknownSnippet`."
-        contents = sorted((self.contents[id] for id in ids), key=_by_time)
+        "Return contents by their ids, marked: what bears on a question first; without one in the order of their times. `UnknownSnippet`."
+        contents = [self._marked(content) for content in sorted((self.contents[id] for id in ids), key=_by_time)]
         if about.strip() and len(contents) > 1:
             scores = self.contents.scores(about)
             contents.sort(key=lambda content: -scores.get(content.id, 0.0))
         return contents
+
+    def _marked(self, content: Episode | SemanticUnit) -> Episode | SemanticUnit:
+        "Return a content; a unit in whose slot another one holds with a mark that says so."
+        if not getattr(content, 'slot', ''):
+            return content
+        person = cue_id(content.person)  # a slot may change its aspect
+        units = [self.units[id] for id in self.semantic.contents_of_all([person], self.semantic.tags_of(person))]
+        if content in current(units):
+            return content
+        is_newest = content in current(units, policy='anyone')  # and not said by the person, who said otherwise
+        return replace(content, mark='only others say so' if is_newest else 'no longer')
+
+    def cues_like(self, text: str, most: int) -> list[str]:
+        "Return at most so many cues that are related to the words of a text, as they are written, in the order of the words."
+        words = cues_in(without_names(text, self.names))
+        related = [self.cues.spelling(id) for word in words for id, _ in self.cues.related(word, _LIKE)]
+        return list(dict.fromkeys(related))[:most]
 
     def branch(self, cue: str, tag: str) -> Branch:
         "Return a cue and a tag, as they are shown. `UnknownSnippet`."
@@ -309,9 +341,10 @@ class CueTagGraph(SessionMemory, Searchable):
     # topics
 
     def add(self, messages: Any, *, progress: bool | None = None) -> None:
-        "Add sessions as `SessionMemory.add` does, and file their episodes under topics."
+        "Add sessions as `SessionMemory.add` does; with `filing` file their episodes under topics."
         super().add(messages, progress=progress)
-        self.file_topics()
+        if self.filing:
+            self.file_topics()
 
     @property
     def usage(self) -> dict[str, Usage]:
@@ -320,33 +353,25 @@ class CueTagGraph(SessionMemory, Searchable):
         return super().usage | topics
 
     @locked
-    def file_topics(self) -> Usage:
-        """File the episodes that are not filed yet, session by session, under the nearest titles or new ones (eq. 11); return the cost.
+    def file_topics(self) -> None:
+        """File the episodes that are not filed yet, session by session, under the titles in use or new ones (eq. 11).
 
-        A failure is in `topic_notes`, and these episodes are filed at the next time."""
-        spent, waiting = Usage(), {}
+        The cost is in `usage`. A failure is in `topic_notes`, and these episodes are filed at the next time."""
+        waiting = {}
         for episode in self.episodes:
             if episode.id not in self._filed:
                 waiting.setdefault(episode.session, []).append(episode)
-        for session, episodes in sorted(waiting.items()):
-            text = ' '.join(episode.title for episode in episodes)
-            near = tuple(self.titles.spelling(id) for id, _ in self.titles.near(text, _NEAR))
+        for session, episodes in sorted(waiting.items(), key=lambda pair: (str(pair[1][0].said), pair[0])):
+            themes = sorted(self._themes.values(), key=lambda theme: (-len(theme[1]), theme[0]))
+            titles = tuple(title for title, _ in themes[:_IN_USE])
             try:
-                call = self.lm.call(self.roles['topics'], episodes=tuple(episodes), titles=near)
+                call = self.lm.call(self.roles['topics'], episodes=tuple(episodes), titles=titles)
             except LMError as error:
-                spent += error.usage
-                self._unfiled = self._waiting()
-                if f'{session}: {error}' not in self.topic_notes:
-                    self.topic_notes.append(f'{session}: {error}')
-                break
-            spent += call.usage
+                self.topic_usage += error.usage
+                self.topic_notes.append(f'{session}: {error}')
+                return
+            self.topic_usage += call.usage
             self._file(call.reply.topics, [episode.id for episode in episodes])
-        self.topic_usage += spent
-        return spent
-
-    def _waiting(self) -> set[str]:
-        "Return the ids of the episodes that are not filed."
-        return {episode.id for episode in self.episodes} - self._filed
 
     def _file(self, lines: Iterable[TopicLine], episodes: Sequence[str]) -> None:
         "File episodes under the titles of a reply; note what was wrong with it."
@@ -356,19 +381,13 @@ class CueTagGraph(SessionMemory, Searchable):
                 self.topic_notes.append(f'topic {title!r:.60}: there is no episode {id!r:.60}')
             if cue_id(title) and ids:
                 old, filed = self._themes.get(cue_id(title), (title, set()))
-                first = min(old, title)  # of several spellings, whichever session came first
-                if first != old or not filed:
-                    self.titles.remove([old] if filed else [])
-                    self.titles.add([first])
-                self._themes[cue_id(title)] = first, filed.union(ids)
+                self._themes[cue_id(title)] = min(old, title), filed.union(ids)
         self._filed.update(episodes)
 
     @property
     @locked
     def topics(self) -> tuple[Topic, ...]:
-        "The titles that several sessions have in common, each with its episodes; what is new is filed first, unless that has just failed."
-        if self._waiting() != self._unfiled:
-            self.file_topics()
+        "The titles that several sessions have in common, each with its episodes, of what `file_topics` has filed."
         topics = []
         for title, ids in self._themes.values():
             if len(ids) >= _RECURS and len({self.episodes[id].session for id in ids}) > 1:
@@ -378,9 +397,9 @@ class CueTagGraph(SessionMemory, Searchable):
     @locked
     def topics_near(self, text: str, k: int = _NEAR) -> list[Topic]:
         "Return the topics whose titles are nearest to a text."
-        known = {cue_id(topic.title): topic for topic in self.topics}
-        near = [id for id, _ in self.titles.near(text[:500], len(self.titles))]
-        return [known[id] for id in near if id in known][:k]
+        known, titles = {cue_id(topic.title): topic for topic in self.topics}, Labels()
+        titles.add(topic.title for topic in known.values())
+        return [known[hit.snippet.id] for hit in titles.index.search(text[:500], k)]
 
     # what a user asks
 
@@ -396,14 +415,15 @@ class CueTagGraph(SessionMemory, Searchable):
         exclude: Collection[str] = (),
         during: TimeSpan | None = None,
     ) -> list[Hit]:
-        "Return the best episodes and units by words and meaning."
-        return self.contents.search(query, k, exclude=exclude, during=during)
+        "Return the best episodes and units by words and meaning, marked."
+        hits = self.contents.search(query, k, exclude=exclude, during=during)
+        return [replace(hit, snippet=self._marked(hit.snippet)) for hit in hits]
 
     def to_networkx(self) -> networkx.MultiDiGraph:
         """Return the graph with nodes ('cue', id), ('episode', id), ('unit', id) and ('topic', id), each with its `text`.
 
         A content has its `session`. An edge has the tag or aspect as its key and, as it is written, its `label`; that of a
-        topic is 'topic'. Topics are made for it. `LMError`."""
+        topic is 'topic'."""
         import networkx
 
         net = networkx.MultiDiGraph()

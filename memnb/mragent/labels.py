@@ -9,7 +9,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import lru_cache
+from itertools import product
 from numbers import Real
 
 import numpy as np
@@ -22,7 +24,7 @@ from .cues import cue_id, time_cues
 from ..retrieval.vectors import DenseIndex, Embedder, Vectors, WordLlamaEmbedder
 
 # %% auto #0
-__all__ = ['labels_of', 'cues_in', 'central_words', 'title_of', 'checked_cosine', 'Labels', 'Branch']
+__all__ = ['labels_of', 'cues_in', 'central_words', 'title_of', 'checked_cosine', 'are_lookalikes', 'Labels', 'Branch']
 
 # %% ../../nbs/4_mragent/02_labels.ipynb #d1d5af78
 def labels_of(content: Episode | SemanticUnit) -> tuple[tuple[str, ...], str]:
@@ -83,11 +85,37 @@ def title_of(text: str, most: int = 8) -> str:
     return title[:1].upper() + title[1:]
 
 # %% ../../nbs/4_mragent/02_labels.ipynb #945f00ee
+# the least cosine of two labels of which one activates the other, and that of labels with a word of several pieces
+_RELATED, _CLEAR = 0.5, 0.55
+_FORMS = 0.83  # the least share of letters that forms of a word have in common: 'archaeology' and 'archaeologist'
+
+
 def checked_cosine(threshold: float) -> float:
     "Return a threshold as a float; ValueError if it is no number between -1 and 1."
     if isinstance(threshold, bool) or not isinstance(threshold, Real) or not -1 <= threshold <= 1:
         raise ValueError(f'threshold: expected a cosine, a number between -1 and 1, got {threshold!r:.80}')
     return float(threshold)
+
+
+def are_lookalikes(one: str, other: str, cosine: float = 1.0) -> bool:
+    """Return whether two labels are near by their letters only: they share no word, but a piece of a word.
+
+    A static vector is made of pieces, so that "bank" and "bankrupt", "sweepstake" and "cake" are near; below a cosine of
+    .55 any word of several pieces is doubted ("deadline" beside "died"). Forms of one word, slips of a letter and
+    compounds of a word and another share pieces, too, and are no look-alikes."""
+    if not stems(one).isdisjoint(stems(other)):
+        return False
+    pieces = WordLlamaEmbedder().pieces
+    for pair in product(one.lower().split(), other.lower().split()):
+        short, long = sorted(pair, key=len)
+        rest = long.removeprefix(short)
+        is_compound = len(rest) > 2 and len(pieces(rest)) == 1
+        is_form = is_compound or SequenceMatcher(None, short, long).ratio() >= _FORMS
+        is_vague = cosine < _CLEAR and len(pieces(f'{short} {long}')) > 2
+        shared = [piece for piece in set(pieces(short)) & set(pieces(long)) if len(piece.strip('▁')) > 1]
+        if not is_form and (is_vague or shared):
+            return True
+    return False
 
 
 class Labels:
@@ -180,9 +208,10 @@ class Labels:
             self._components |= dict.fromkeys(component, tuple(sorted(component)))
         return self._components[id]
 
-    def near(self, text: str, k: int, least: float = -1.0) -> list[tuple[str, float]]:
-        "Return the ids of the `k` labels nearest to a text with cosines of at least `least`; best first, ties by id."
-        return [(hit.snippet.id, hit.score) for hit in self.index.search(text, k) if hit.score >= least]
+    def related(self, text: str, k: int) -> list[tuple[str, float]]:
+        "Return the ids of the `k` labels nearest to a text with cosines of at least .5, without look-alikes; best first, ties by id."
+        near = [(hit.snippet, hit.score) for hit in self.index.search(text, 4 * k) if hit.score >= _RELATED]
+        return [(label.id, score) for label, score in near if not are_lookalikes(text, label.text, score)][:k]
 
 # %% ../../nbs/4_mragent/02_labels.ipynb #364569c4
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from typing import Any, Literal
 from ..core.conversation import Snippet
 from ..core.calls import RawCall, ToolCall, ToolUse, untried_calls
 from ..core.loop import check_count, Loop, Setting, with_settings
+from ..core.replies import is_nothing
 from ..core.run import Run
 from ..core.models import Model
 from ..core.tools import Observation, Tool
-from ..core.retriever import as_retriever, check_search
+from ..core.retriever import as_retriever, check_search, Hit
 from ..core.citations import cited_ids
 from ..core.text import speakers_in
 from ..core.trace import count_of, NoteStep, Step, Text
@@ -24,7 +25,8 @@ from .contents import Episode, Topic
 from .cues import cue_id, time_cues
 from .graph import CueTagGraph
 from .labels import Branch, central_words, cues_in, labels_of, title_of
-from .prompts import CUES, MoveReply, NAVIGATE, PAPER_NAVIGATE, RECALL, Recollection, ROUTE
+from .prompts import CUES, MoveReply, NAVIGATE, PAPER_CUES, PAPER_NAVIGATE, PAPER_ROUTE
+from .prompts import RECALL, Recollection, ROUTE
 from .tools import Branches, call_of
 
 # %% auto #0
@@ -144,6 +146,7 @@ _FOLLOWED = 0.3  # the weight of a cue that was shown as a keyword of an event
 _OFFERED = 30  # the most branches that are offered at a time
 _ENTRY = 20  # hits through which the agent enters where few cues are left
 _TOPICS = 8  # the most topics that are offered
+_VOCABULARY = 30  # the most cues of the memory that are shown where those of the question are chosen
 
 
 @dataclass
@@ -159,15 +162,14 @@ class _State:
     seen: set[str] = field(default_factory=set)  # ids of every content that was shown
     times: list[str] = field(default_factory=list)  # that the last turn asked for, in words
     history: list[ToolUse] = field(default_factory=list)
-    opening: str = ''  # which cues of the question are stored, in words, until the trace says it
     searched: int | None = None  # the turn in which the hits of a search were offered
+    draft: str = ''  # the answer that was worked out
+    ended: bool = False  # True: what was kept answers the question
 
 
 class _AnyMove(MoveReply):
     "What a reply means that names tools and does not fit them."
 
-    reasoning: str = ''
-    mode: Literal['Navigate', 'Answer'] = 'Navigate'
     calls: list[RawCall] = []
 
 
@@ -175,13 +177,14 @@ class MRAgent(Loop):
     "Choose by tags, traverse, prune, and repeat until enough is known (Algorithm 1). `ask(question)` returns a `Trace`."
 
     method = 'mragent'
-    PROMPTS = {'memnb': (CUES, NAVIGATE, ROUTE, RECALL), 'paper': (PAPER_NAVIGATE,)}
+    PROMPTS = {'memnb': (CUES, NAVIGATE, ROUTE, RECALL), 'paper': (PAPER_CUES, PAPER_NAVIGATE, PAPER_ROUTE)}
     PAPER = (  # by the summary of the paper
         Setting('prompts', 'paper', 'summary', note='one reply is printed; no prompt is'),
         Setting('turns', 8, 'summary', note='T'),
         Setting('start', 0, 'Algorithm 1', note='it begins with the cues alone'),
         Setting('structure', 'ctc', 'figure 7', note='the full method'),
         Setting('stop_early', True, 'summary'),
+        Setting('filing', True, 'equation 11', 'memory'),
         Setting('may_refuse', False, 'summary', note='without the adversarial questions'),
         Setting('breadth', 'not given', 'summary', 'data', 'K; ours: 5'),
         Setting('windows', 'overlapping', 'summary', 'data', 'ours: a session is read whole'),
@@ -200,9 +203,9 @@ class MRAgent(Loop):
         breadth: int = 5,  # K: the most calls of a turn
         structure: str = 'ctc',  # 'ctc', 'cte' or 'ce', the ablations of figure 7; for 'ce' a graph is copied as it is now
         active: bool = True,  # False: all calls at once from the question alone, without routing
-        start: int = 15,  # how many contents of one search are read before the first turn; 0: none, as in Algorithm 1
+        start: int = 15,  # how many contents are read by cues and by a search before the first turn; 0: none, as in Algorithm 1
         stop_early: bool = True,  # False: go on until nothing new appears, or nothing is left to spend
-        **options: Any,  # `prompts`, `roles`, `may_refuse` of `Loop`, and `settings='paper'`
+        **options: Any,  # `prompts`, `roles`, `may_refuse`, `first_query` of `Loop`, and `settings='paper'`
     ):
         super().__init__(memory, lm, **options)
         memory = self.memory
@@ -231,6 +234,8 @@ class MRAgent(Loop):
     def tools(self, graph: CueTagGraph, question: str = '') -> list[Tool]:
         "Return the tools of the graph for a question; without the semantic layer and topics, five."
         left_out = () if self.structure == 'ctc' else _SEMANTIC
+        if not graph.topics:
+            left_out += ('query_topic_events',)
         tools = graph.tools(question)
         return [tool for tool in tools if not tool.ends and tool.name not in left_out]
 
@@ -238,6 +243,8 @@ class MRAgent(Loop):
         "Algorithm 1: begin → (offer → select → traverse → route)* → answer."
         now = self.begin(run)
         for turn in range(1, self.turns + 1):
+            if now.ended:
+                break
             branches = self.offer(run, now, turn)
             calls = self.select(run, now, branches, turn)
             contents = self.traverse(run, now, now.tools, calls, turn)
@@ -247,27 +254,32 @@ class MRAgent(Loop):
         lines = run.kept = tuple(now.kept.values())
         if not lines and not self.may_refuse:  # the best guess rests on what was put aside
             lines = tuple({snippet.id: snippet for snippet in run.snippets}.values())
-        run.answer_from(lines, role=RECALL, inputs={'lines': lines})
+        run.answer_from(lines, now.draft, RECALL)
 
     def begin(self, run: Run) -> _State:
-        "Lines 1 to 4: activate the cues of the question; where the loop starts with a search, route its hits."
+        "Lines 1 to 4: activate the cues of the question; where the loop starts with a look, by cues and by a search, route what it finds."
         now = self._state(run)
-        reply = run.try_ask(CUES, question=run.question, speakers=now.graph.names, asked=run.asked)
+        reply = run.try_ask(
+            CUES,
+            question=run.question,
+            speakers=now.graph.names,
+            asked=run.asked,
+            labels=now.graph.cues_like(run.question, _VOCABULARY),
+        )
         stored = []
         for cue in reply.cues if reply else ():
             if now.active.activate(cue):
                 stored.append(cue)
-        now.opening = f'Awake: {", ".join(stored)}.' if stored else 'No cue of the question is stored.'
+        opening = f'Awake: {", ".join(stored)}.' if stored else 'No cue of the question is stored.'
+        run.note(NoteStep(iteration=0, text=opening))
         if self.start:
-            run.note(NoteStep(iteration=0, text=now.opening))
-            now.opening = ''
-            calls = [ToolCall('', 'search', {'query': run.question})]
-            contents = self.traverse(run, now, {'search': self._search(now.graph)}, calls, 0)
+            calls = [ToolCall('', 'search', {'query': run.query})]
+            contents = self.traverse(run, now, {'search': self._first_look(now)}, calls, 0)
             self.route(run, now, calls, contents, 0)
         return now
 
     def _state(self, run: Run) -> _State:
-        "Return the state before anything is activated. What is not filed under topics is filed first."
+        "Return the state before anything is activated."
         with run.recording_failure(iteration=0, query=run.question, k=_WIDE):
             graph = self.graph(run.question)
         if not isinstance(self._whole, CueTagGraph):
@@ -276,21 +288,23 @@ class MRAgent(Loop):
             run.note(NoteStep(iteration=0, text=text))
         active = Activation(graph, run.question, tags=self.structure != 'ce', units=self.structure == 'ctc')
         now = _State(graph, active, {tool.name: tool for tool in self.tools(graph, run.question)})
-        if self.structure == 'ctc' and graph is self._whole:
-            spent = graph.file_topics()
-            if spent.calls:
-                run.trace.usage['topics'] = spent
+        if self.structure == 'ctc':
             now.topics = tuple(graph.topics_near(run.question, _TOPICS))
         return now
 
-    def _search(self, graph: CueTagGraph) -> Tool:
-        "Return the search with which the loop starts, as a tool."
+    def _first_look(self, now: _State) -> Tool:
+        "Return the search with which the loop starts, as a tool: a third of what it finds comes by cues."
+        graph = now.graph
         hidden = [] if self.structure == 'ctc' else [unit.id for unit in graph.units]
 
         def search(query: str) -> Observation:
-            "Return the contents nearest to the question."
-            hits = graph.search(query, self.start, exclude=hidden)
-            return Observation(f'The {count_of(len(hits), "content")} nearest to it', tuple(hits))
+            "Return the events to which the cues lead, and the contents nearest to the question."
+            reached = now.active.best(self.start // 3)
+            hits = graph.search(query, self.start - len(reached), exclude=[*hidden, *reached])
+            found = (*(Hit(graph.episodes[id]) for id in reached), *hits)
+            return Observation(
+                f'The {count_of(len(found), "content")} nearest to it, {len(reached)} of them by cues', found
+            )
 
         return Tool.of(search)
 
@@ -328,7 +342,8 @@ class MRAgent(Loop):
             stop_early=self.stop_early,
         )
         move = move or _AnyMove()
-        calls, reason = [], f'{now.opening} {move.reasoning}'
+        now.draft = move.answer or now.draft
+        calls, reason = [], move.reasoning
         if move.mode == 'Navigate':
             calls = [ToolCall.of(call) for call in move.calls if call.function in now.tools]
         is_lost = move.mode == 'Navigate' and not now.kept
@@ -336,7 +351,6 @@ class MRAgent(Loop):
             calls = untried_calls(map(call_of, branches), now.history)
             if calls:
                 reason += ' It may not stop while a way is left.'
-        now.opening = ''
         events = [now.active.behind(branch) for branch in branches if branch.kind == 'event']
         offer = OfferStep(
             iteration=turn,
@@ -386,6 +400,9 @@ class MRAgent(Loop):
             )
             if routed is not None:  # without a usable reply nothing is forgotten
                 keep, cues = routed.keep, routed.cues
+                answer = getattr(routed, 'answer', '')
+                if not is_nothing(answer):
+                    now.draft, now.ended = answer, self.stop_early
         by_id = {content.id: content for content in contents}
         kept, _ = cited_ids(keep, {id: content.line for id, content in by_id.items()})
         now.fresh = [by_id[id] for id in kept]

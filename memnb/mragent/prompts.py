@@ -30,9 +30,10 @@ from .cues import cue_id
 from .labels import Branch, cues_in, title_of
 
 # %% auto #0
-__all__ = ['SEGMENT', 'TAG', 'ASPECTS', 'UNITS', 'TOPICS', 'CUES', 'NAVIGATE', 'PAPER_NAVIGATE', 'ROUTE', 'RECALL', 'EpisodeLine',
-           'EpisodesReply', 'TagLine', 'TagsReply', 'UnitLine', 'UnitsReply', 'TopicLine', 'TopicsReply',
-           'Recollection', 'recollect', 'CuesReply', 'MoveReply', 'moves_of', 'RouteReply']
+__all__ = ['SEGMENT', 'TAG', 'ASPECTS', 'UNITS', 'TOPICS', 'CUES', 'PAPER_CUES', 'NAVIGATE', 'PAPER_NAVIGATE', 'ROUTE',
+           'PAPER_ROUTE', 'RECALL', 'EpisodeLine', 'EpisodesReply', 'TagLine', 'TagsReply', 'UnitLine', 'UnitsReply',
+           'TopicLine', 'TopicsReply', 'Recollection', 'recollect', 'CuesReply', 'MoveReply', 'moves_of', 'RouteReply',
+           'RouteAnswerReply']
 
 # %% ../../nbs/4_mragent/03_prompts.ipynb #922ef84d
 class EpisodeLine(Reply):
@@ -120,10 +121,10 @@ class TopicsReply(Reply):
 # %% ../../nbs/4_mragent/03_prompts.ipynb #e4b83abc
 _SEGMENT = '''You turn a conversation into memories of events. Cut the session into episodes: short stretches about one thing that happened, is planned, or was said of the world. Reply with one JSON object:
 - episodes: a list, in the order of the session; as a rule one for every one to three turns. Each has
-  - title: four to eight words that say what it is about. Topics are made of titles.
+  - title: four to eight words that say what it is about.
   - text: the event, retold in one to three {english}sentences{in_language}, sixty words at most, that make sense on their own. Put names for "I", "you", "she", "it", "there". Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session. Keep every name, number, place, object, reason and feeling; say what a shared picture shows. Invent nothing, and leave out nothing that somebody might ask for.
   - turns: the ids, given in brackets, of the turns that it rests on. A question belongs to its answer. A turn that speaks of two things may stand in two episodes.
-Leave out turns that only greet, thank or admire. Do not begin a text with the date of the session; it is added later. A session without content has the empty list.
+Leave out turns that only greet, thank or admire. Do not begin a text with the date of the session; it is added later. A session without content has the empty list. What is known from earlier sessions stands below: take full names and dates from it ("Frank", "the Tuesday after"), and do not retell it.
 
 Example. The session:
 Date: 20 January 2024, 3:57 pm
@@ -137,12 +138,16 @@ The reply:
 {{"episodes": [{{"title": "Ines and Rolf move the bees", "text": "Ines and Rolf moved the bees last Thursday (18 January 2024); a photo of Ines shows two hives on a trailer. The bees have settled. Rolf's thumb was still swollen on 20 January 2024.", "turns": ["D2:1", "D2:2", "D2:3"]}}, {{"title": "Ines has found work", "text": "Ines starts at the library next Monday (22 January 2024).", "turns": ["D2:3"]}}]}}'''
 
 
-def _session_fields(session: Session, speakers: Sequence[str] = ()) -> dict:
-    "Return the texts of the first prompt."
-    return {**session_fields(session, speakers), **language_fields(turn.text for turn in session.turns)}
+_KNOWN = '\n\nKnown from earlier sessions:\n'
 
 
-SEGMENT = Role('segment', _SEGMENT, SESSION_TEXT, EpisodesReply, _session_fields)  # eq. 8
+def _session_fields(session: Session, speakers: Sequence[str] = (), known: Sequence[str] = ()) -> dict:
+    "Return the texts of the prompts for episodes and units."
+    fields = {**session_fields(session, speakers), **language_fields(turn.text for turn in session.turns)}
+    return {**fields, 'known': _KNOWN + as_text(list(known)) if known else ''}
+
+
+SEGMENT = Role('segment', _SEGMENT, f'{SESSION_TEXT}{{known}}', EpisodesReply, _session_fields)  # eq. 8
 
 # %% ../../nbs/4_mragent/03_prompts.ipynb #6aab0788
 _TAG = '''You label memories so that they can be found again by association. Give every episode below a tag and cues. Reply with one JSON object:
@@ -210,10 +215,10 @@ ASPECTS = {
 # %% ../../nbs/4_mragent/03_prompts.ipynb #96dec614
 _UNITS = '''You read a conversation and write down what can be known of the people in it for long: who they are, what they have, do, like, can and believe, and what belongs to their lives because they have done it (books read, places seen, races run, animals taken in). Moods of the moment, wishes for the day and greetings belong elsewhere. Reply with one JSON object:
 - units: a list of at most 30, in the order of the session. Each has
-  - person: whom it is about, by name. It may be somebody who does not speak.
+  - person: whom it is about, by name. It may be somebody who does not speak, or what several work on: "the bridge".
   - aspect: one word for the side of the person, small letters, such as: {aspects}.
   - fact: one {english}sentence{in_language} of at most 25 words with the name in it, which makes sense on its own.
-  - slot: a slot is what a person has only one of at a time, so that a new value replaces the old one: "residence", "employer", "job", "partner", "age", "school", "vet", "meeting place". Always use the same word for the same kind: that in use, where there is one. Where several can hold side by side (pets, friends, hobbies, books) it is an empty text; so it is for what is over ("I used to live in Leeds"), unless somebody says since when it held.
+  - slot: a slot is what a person has only one of at a time, so that a new value replaces the old one: "residence", "employer", "job", "partner", "age", "school", "vet", "meeting place". Always use the same word for the same kind, as in "person, slot: value" in what is known from earlier sessions, which stands below. Where the session says or changes such a value, give it under the same person and slot. Where several can hold side by side (pets, friends, hobbies, books) it is an empty text; so it is for what is over ("I used to live in Leeds"), unless somebody says since when it held.
   - since: the date from which it holds, such as "2018" or "14 January 2024", reckoned from the date of the session; null where nobody says it.
   - turns: the ids, given in brackets, of the turns that it rests on.
 Invent nothing.
@@ -226,37 +231,32 @@ The reply:
 {{"units": [{{"person": "Ines", "aspect": "home", "fact": "Ines lives in Brae.", "slot": "residence", "since": "18 January 2024", "turns": ["D2:1"]}}, {{"person": "Ines", "aspect": "pets", "fact": "Ines has two hives of bees.", "slot": "", "since": null, "turns": ["D2:1"]}}, {{"person": "Ulf", "aspect": "family", "fact": "Ulf is Rolf's brother and keeps bees.", "slot": "", "since": null, "turns": ["D2:2"]}}]}}'''
 
 
-def _units_fields(session: Session, speakers: Sequence[str] = (), slots: Sequence[str] = ()) -> dict:
-    "Return the texts of the third prompt."
-    return {**_session_fields(session, speakers), 'slots': single_line('; '.join(slots)) or 'none'}
-
-
 UNITS = Role(
     'units',
     _UNITS.replace('{aspects}', ', '.join(ASPECTS)),
-    f'{SESSION_TEXT}\n\nSlots in use: {{slots}}',
+    f'{SESSION_TEXT}{{known}}',
     UnitsReply,
-    _units_fields,
+    _session_fields,
 )  # eq. 10
 
 # %% ../../nbs/4_mragent/03_prompts.ipynb #ccf3ad32
-_TOPICS = '''Below are the titles of the episodes of one session of a long memory, each behind its id, and the nearest of the themes under which earlier sessions were filed. A theme is what the same people do, or go through, again and again. File the episodes. Reply with one JSON object:
+_TOPICS = '''Below are the episodes of one session of a long memory, each behind its id, and the themes under which earlier sessions were filed. A theme is what the same people do, or go through, again and again. File the episodes. Reply with one JSON object:
 - topics: a list of at most ten. Each has
   - title: that of a theme so far, as it is written, where the episodes belong to it; else of a new theme: two to six words, the person first, so general that episodes of later sessions can belong to it, such as "Ines: bees and honey".
   - episodes: the ids of its episodes. An episode may belong to several themes, or to none.
 
 Example. Themes so far: Ines: bees and honey; Rolf: the garage
 The episodes:
-- (D5/e1) Ines loses a swarm
-- (D5/e2) Rolf misses his train to Leeds
-- (D5/e3) Rolf and Ines sell honey at the fair
+- (D5/e1) Ines loses a swarm: Her second hive swarmed, and nobody saw where to.
+- (D5/e2) Rolf misses his train to Leeds: He went on the next day.
+- (D5/e3) Rolf and Ines sell honey at the fair: Forty jars went by noon.
 The reply:
 {{"topics": [{{"title": "Ines: bees and honey", "episodes": ["D5/e1", "D5/e3"]}}, {{"title": "Rolf: travels", "episodes": ["D5/e2"]}}]}}'''
 
 
 def _topics_fields(episodes: Sequence[Episode], titles: Sequence[str] = ()) -> dict:
-    "Return the texts of the prompt for topics: titles only."
-    lines = [f'({episode.id}) {episode.title}' for episode in episodes]
+    "Return the texts of the prompt for topics."
+    lines = [f'({episode.id}) {episode.title}: {episode.text}' for episode in episodes]
     return {'episodes': lines, 'titles': single_line('; '.join(titles)) or 'none'}
 
 
@@ -352,7 +352,7 @@ def recollect(
     lm: LM = RuleLM(),
     speakers: Sequence[str] = (),  # who takes part; default: who speaks in the session
     tags: Sequence[str] = (),  # in use already
-    slots: Sequence[str] = (),  # in use already, such as 'Tobin: employer'
+    known: Sequence[str] = (),  # from earlier sessions: people, slots with their values, what was to come
     roles: Mapping[str, Role] = {},  # asked in the place of those with the same names
 ) -> tuple[Recollection, dict[str, Usage]]:
     """Return the episodes and units of a session (eq. 8 to 10), and the cost of each role.
@@ -363,11 +363,11 @@ def recollect(
     ask = partial(ask_role, lm, cost=cost, roles=roles, session=session, speakers=tuple(speakers))
     if not session.turns:
         return Recollection(), cost
-    drafts = [_episode_of(border, *line) for line in enumerate(ask(SEGMENT).episodes, 1)]
+    drafts = [_episode_of(border, *line) for line in enumerate(ask(SEGMENT, known=known).episodes, 1)]
     episodes = tuple(replace(episode, position=place) for place, episode in enumerate(filter(None, drafts)))
     if episodes:
         episodes = _tagged(border, episodes, ask(TAG, episodes=episodes, tags=tags).tags)
-    units = [_unit_of(border, *line) for line in enumerate(ask(UNITS, slots=slots).units, 1)]
+    units = [_unit_of(border, *line) for line in enumerate(ask(UNITS, known=known).units, 1)]
     return Recollection(episodes, tuple(filter(None, units)), tuple(border.notes)), cost
 
 # %% ../../nbs/4_mragent/03_prompts.ipynb #d8adc197
@@ -384,21 +384,19 @@ class MoveReply(ToolReply):
 
     TEXT = 'calls'
 
+    reasoning: str = ''
+    mode: Literal['Navigate', 'Answer'] = 'Navigate'
+    answer: str = ''  # with the mode 'Answer'
+
 
 def moves_of(tools: Sequence[Tool]) -> type[BaseModel]:
-    "Return the reply type of f_select: reason, mode Ψ, calls of these tools. ValueError without tools, or where two have the same name."
+    "Return the reply type of f_select: reason, mode Ψ, calls of these tools, the answer. ValueError without tools, or where two have the same name."
     return _moves(call_of_any(tools))
 
 
 @lru_cache(maxsize=32)
 def _moves(call: Any) -> type[BaseModel]:
-    return create_model(
-        'Move',
-        __base__=MoveReply,
-        reasoning=(str, ''),
-        mode=(Literal['Navigate', 'Answer'], 'Navigate'),
-        calls=(list[call], []),
-    )
+    return create_model('Move', __base__=MoveReply, calls=(list[call], []))
 
 
 class RouteReply(Reply):
@@ -410,10 +408,17 @@ class RouteReply(Reply):
     keep: list[Text] = []
     cues: list[Text] = []
 
+
+class RouteAnswerReply(RouteReply):
+    "The same, and the answer where what was kept settles the question."
+
+    answer: str = ''
+
 # %% ../../nbs/4_mragent/03_prompts.ipynb #e9038f44
-def _cues_fields(question: str, speakers: Sequence[str] = (), asked: Any = None) -> dict:
+def _cues_fields(question: str, speakers: Sequence[str] = (), asked: Any = None, labels: Sequence[str] = ()) -> dict:
     people = single_line(', '.join(speakers)) or 'not known'
-    return {'question': question, 'speakers': people, 'asked': asking_day(asked)}
+    known = single_line('; '.join(labels)) or 'none'
+    return {'question': question, 'speakers': people, 'asked': asking_day(asked), 'labels': known}
 
 
 CUES = Role(
@@ -423,10 +428,16 @@ CUES = Role(
 Example. Question: Where did Ines go after her bees had died?
 The reply: {{"cues": ["Ines", "bees", "hive", "died", "loss"]}}''',
     user='''People: {speakers}
-Question{asked}: {question}''',
+Question{asked}: {question}
+
+Labels of the memory that are like words of the question: {labels}
+Take a label as it stands where it means what is asked. One that only looks alike is no cue.''',
     reply=CuesReply,
     fields=_cues_fields,
 )
+
+# Algorithm 1, line 1: cues are made of the question alone
+PAPER_CUES = replace(CUES, user=CUES.user.partition('\n\n')[0])
 
 # %% ../../nbs/4_mragent/03_prompts.ipynb #33693737
 _WAYS = {
@@ -492,14 +503,14 @@ _DONE = {  # by whether it may stop as soon as it knows enough
 _EXAMPLE = '''
 An example. Question: Where was Rolf when Ines sold her second hive?
 Step 1. Awake: hive → sale (2), hive → bee keeping (3). The reply:
-{"reasoning": "The second sale tells the time.", "mode": "Navigate", "calls": [{"function": "query_tag_events", "parameters": {"cue": "hive", "tag": "sale"}}]}
+{"reasoning": "The second sale tells the time.", "mode": "Navigate", "answer": "", "calls": [{"function": "query_tag_events", "parameters": {"cue": "hive", "tag": "sale"}}]}
 Step 2. Known: (X4/e2) [Sat 9 May 2020, 6:10 pm] Ines sold a hive. (X7/e5) [Sat 20 March 2021, 8:05 pm] Ines sold another. The reply:
-{"reasoning": "X7/e5 is the second. When was it?", "mode": "Navigate", "calls": [{"function": "query_conversation_time", "parameters": {"event": "X7/e5"}}]}
+{"reasoning": "X7/e5 is the second. When was it?", "mode": "Navigate", "answer": "", "calls": [{"function": "query_conversation_time", "parameters": {"event": "X7/e5"}}]}
 Step 3. It said: X7/e5: happened 14 March 2021, told on 20 March 2021. Awake: March 2021 → journey (2), March 2021 → garage (1). The reply:
-{"reasoning": "Journeys of that month.", "mode": "Navigate", "calls": [{"function": "query_tag_events", "parameters": {"cue": "March 2021", "tag": "journey"}}]}
+{"reasoning": "Journeys of that month.", "mode": "Navigate", "answer": "", "calls": [{"function": "query_tag_events", "parameters": {"cue": "March 2021", "tag": "journey"}}]}
 '''
 _ENOUGH_EXAMPLE = '''Step 4. Known now: (X7/e9) [Sat 20 March 2021, 8:05 pm] Rolf was in Lisbon from 12 to 16 March 2021. The reply:
-{"reasoning": "Rolf was in Lisbon on that day.", "mode": "Answer", "calls": []}
+{"reasoning": "Rolf was in Lisbon on that day.", "mode": "Answer", "answer": "In Lisbon, where he was from 12 to 16 March 2021", "calls": []}
 '''
 
 # %% ../../nbs/4_mragent/03_prompts.ipynb #a596d190
@@ -549,7 +560,7 @@ NAVIGATE = Role(
 How to go about it
 {advice}
 
-Reply with one JSON object: "reasoning", in a sentence; "mode", "Navigate" or "Answer"; "calls", a list, each with "function" and "parameters".
+Reply with one JSON object: "reasoning", in a sentence; "mode", "Navigate" or "Answer"; "answer", with the mode "Answer" what answers the question, with the sums and dates by which it was worked out, else an empty text; "calls", a list, each with "function" and "parameters".
 
 The tools
 What several say of an argument is said at the first of them.
@@ -607,6 +618,11 @@ What several say of an argument is said at the first of them.
 )
 
 # %% ../../nbs/4_mragent/03_prompts.ipynb #950bf683
+_ENDING = '''
+- answer: where what is known and kept answers the question in full, what answers it, with the sums and dates by which it was worked out; the search then ends. It is empty while a part is missing, and where all of several things are asked for, until a look for more has brought none.'''
+_NO_ANSWER = ', "answer": ""'
+
+
 def _route_fields(question, found=(), known=(), speakers=(), asked=None, told=()) -> dict:
     "Return the texts of the prompt of f_route."
     return {
@@ -619,17 +635,17 @@ def _route_fields(question, found=(), known=(), speakers=(), asked=None, told=()
 
 ROUTE = Role(
     name='route',
-    system='''You recall something from a long memory, step by step, and have just looked. Sort what was found. Reply with one JSON object:
+    system=f'''You recall something from a long memory, step by step, and have just looked. Sort what was found. Reply with one JSON object:
 - reasoning: a sentence.
 - keep: the ids, as given in brackets, of what bears on the question or leads on to it, best first. Everything else is put aside, and comes back where a later step finds it again.
-- cues: what to look by next, at most four: names, things or dates that what was found brings up and the question does not hold. Where the question dates one event by another and the other was found, its date is a cue, and beside it the name of the speaker who is asked about; a day such as "3 March 2021" wakes what happened on it, a month such as "March 2021" what happened in it. An empty list where there is nothing to follow.
+- cues: what to look by next, at most four: names, things or dates that what was found brings up and the question does not hold. Where the question dates one event by another and the other was found, its date is a cue, and beside it the name of the speaker who is asked about; a day such as "3 March 2021" wakes what happened on it, a month such as "March 2021" what happened in it. An empty list where there is nothing to follow.{_ENDING}
 
 Example. Question: Where was Rolf when Ines sold her second hive? Found now:
 - (X4/e2) [Sat 9 May 2020, 6:10 pm] Ines sold a hive to a neighbour last week (the week of 27 April 2020).
 - (X4/e6) [Sat 9 May 2020, 6:10 pm] Rolf has painted the garage.
 - (X7/e5) [Sat 20 March 2021, 8:05 pm] Ines sold another hive last Sunday (14 March 2021).
 The reply:
-{{"reasoning": "X7/e5 is the second sale, X4/e2 the first.", "keep": ["X7/e5", "X4/e2"], "cues": ["14 March 2021", "Rolf"]}}''',
+{{{{"reasoning": "X7/e5 is the second sale, X4/e2 the first.", "keep": ["X7/e5", "X4/e2"], "cues": ["14 March 2021", "Rolf"]{_NO_ANSWER}}}}}''',
     user='''# Question{asked}
 {question}
 
@@ -638,9 +654,12 @@ The reply:
 
 # Found now
 {found}''',
-    reply=RouteReply,
+    reply=RouteAnswerReply,
     fields=_route_fields,
 )
+
+# Algorithm 1, line 16: Stop is a step of its own
+PAPER_ROUTE = replace(ROUTE, system=ROUTE.system.replace(_ENDING, '').replace(_NO_ANSWER, ''), reply=RouteReply)
 
 
 _RECALL_EXAMPLE = '''
@@ -652,15 +671,4 @@ The reply:
 {{"answer": "In Lisbon", "sources": ["X7/e9", "X7/e5"]}}'''
 
 
-def _recall_fields(question, lines=(), asked=None, may_refuse=True) -> dict:
-    "Return the texts of the prompt for the answer: those of the common role, without a draft."
-    return ANSWER.fields(question, lines, '', asked, may_refuse)
-
-
-RECALL = Role(
-    name='recall',
-    system=ANSWER.system + _RECALL_EXAMPLE,
-    user='# Question{asked}\n{question}\n\n# Notes\n{lines}',
-    reply=AnswerReply,
-    fields=_recall_fields,
-)
+RECALL = replace(ANSWER, name='recall', system=ANSWER.system + _RECALL_EXAMPLE)

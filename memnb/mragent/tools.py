@@ -15,7 +15,7 @@ from ..core.retriever import Hit, locked
 from ..core.time import parse_date, TimeSpan
 from ..core.tools import Observation, Offset, OUTPUT_ANSWER, page_of, Tool, ToolError
 from ..core.trace import count_of
-from .contents import current, Episode, SemanticUnit
+from .contents import Episode, SemanticUnit
 from .cues import cue_id, time_cues
 from .labels import Branch, Labels
 
@@ -70,7 +70,7 @@ class CueTools:
         near = []
         if cue_id(text):  # a day is looked up by its month
             near = [month for month in time_cues([parse_date(text)]) if month in labels]
-            near += [labels.spelling(id) for id, _ in labels.near(text[:200], 5)]
+            near += [hit.snippet.text for hit in labels.index.search(text[:200], 5)]
         hint = f'; near it: {", ".join(dict.fromkeys(near))}' if near else ''
         raise ToolError(f'{what}: there is no {what} {text!r:.60}{hint}')
 
@@ -171,27 +171,17 @@ class CueTools:
         offset: Offset = 0,
         about: _About = '',
     ) -> Observation:
-        "Read what is known of a person under one aspect, and what of it no longer holds."
+        "Read what is known of a person under one aspect. What does not hold is marked."
         id, tag, about = self._person(person), cue_id(aspect), about or self.question
         semantic, name, spelling = self.graph.semantic, self.graph.cues.spelling(id), self.graph.aspects.spelling
         known = semantic.tags_of(id)
         if tag not in known:
             others = ', '.join(sorted(map(spelling, known))[:24])
             raise ToolError(f'aspect: nothing is known of {name} under {aspect!r:.60}; there is {others}')
-        every = semantic.contents_of_all([id], known)  # a slot may change its aspect
-        holding = current(self.graph.units[unit] for unit in every)
         facts = self.graph.read(semantic.contents_of(id, tag), about)
-        if not about.strip():  # what holds, newest first, then what no longer does
-            facts = sorted(reversed(facts), key=lambda fact: fact not in holding)
-        newest = current((self.graph.units[unit] for unit in every), policy='anyone')
-        past = [fact.id for fact in facts if fact not in holding and fact not in newest]
-        disputed = [fact.id for fact in facts if fact not in holding and fact in newest]
-        note = f'{count_of(len(facts) - len(past), "fact")} of {name} under {spelling(tag)}'
-        if past:
-            note += f'; no longer: {", ".join(past)}'
-        if disputed:
-            note += f'; only others say: {", ".join(disputed)}'
-        return _contents(facts, note, offset)
+        if not about.strip():  # what holds, newest first, then what does not
+            facts = sorted(reversed(facts), key=lambda fact: bool(fact.mark))
+        return _contents(facts, f'{count_of(len(facts), "fact")} of {name} under {spelling(tag)}', offset)
 
     @locked
     def query_topic_events(

@@ -63,6 +63,10 @@ class WordLlamaEmbedder:
                 weights[number] += weight
         return (sums / weights[:, None]).astype(np.float32)
 
+    def pieces(self, word: str) -> list[str]:
+        "Return the pieces of which the vector of a word is made: one, where the vocabulary has the word."
+        return _wordllama().tokenizer.encode(word, add_special_tokens=False).tokens
+
 
 @cache
 def _wordllama():

@@ -26,7 +26,7 @@ __all__ = ['segment_rule', 'tag_rule', 'aspect_of', 'slot_of', 'units_rule', 'to
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #cecfd885
 @rule('segment')
-def segment_rule(session: Session, speakers: Sequence[str] = ()) -> EpisodesReply:
+def segment_rule(session: Session, speakers: Sequence[str] = (), known: Sequence[str] = ()) -> EpisodesReply:
     "Answer the role of episodes: each turn with content, retold."
     names, lines = {*speakers, *session.speakers}, []
     for turn in session.turns:
@@ -74,7 +74,7 @@ def slot_of(text: str, names: Collection[str]) -> tuple[str, str] | None:
 
 
 @rule('units')
-def units_rule(session: Session, speakers: Sequence[str] = (), slots: Sequence[str] = ()) -> UnitsReply:
+def units_rule(session: Session, speakers: Sequence[str] = (), known: Sequence[str] = ()) -> UnitsReply:
     "Answer the role of semantic units: the sentences with three words of content that fill a slot or have an aspect."
     people, lines = tuple(dict.fromkeys((*speakers, *session.speakers))), []
     for turn in session.turns:
@@ -100,7 +100,9 @@ def topics_rule(episodes: Sequence[Episode], titles: Sequence[str] = ()) -> Topi
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #3106f4e2
 @rule('cues')
-def _cues_rule(question: str, speakers: Sequence[str] = (), asked: TimeSpan | None = None) -> CuesReply:
+def _cues_rule(
+    question: str, speakers: Sequence[str] = (), asked: TimeSpan | None = None, labels: Sequence[str] = ()
+) -> CuesReply:
     "Answer the role of cues: names, words of content and times."
     times = [str(span) for *_, span in find_times(question, asked.start if asked else None)]
     return CuesReply(cues=[*cues_in(question, speakers), *times])
@@ -147,6 +149,6 @@ def route_rule(question, found=(), known=(), speakers=(), asked=None, told=()) -
 
 
 @rule('recall')
-def _recall_rule(question, lines=(), asked=None, may_refuse=True) -> AnswerReply:
+def _recall_rule(question, lines=(), draft='', asked=None, may_refuse=True) -> AnswerReply:
     "Answer the final role."
     return extract_answer(question, lines, may_refuse)

@@ -41,6 +41,7 @@ def played():
         method = METHODS[case.method]
         if method.memory.name not in memories:
             memories[method.memory.name] = method.memory.build(SAMPLE, lm)
+    CueTagGraph.of(SAMPLE, lm, filing=True, progress=False)  # as the paper has it
     unprobed = MemMA.of(SAMPLE, lm, evolve=False).bank  # the lessons show what probing is worth
     for case in lm.of('memma'):
         example_trace(case, SAMPLE, lm, unprobed)

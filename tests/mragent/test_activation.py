@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakes import Letters
-from memnb.mragent.activation import _ASPECT, _CONTEXT, _LIKE, _MOST, _NEAR, _PERSON, _TAG, _time_ids, Activation
+from memnb.mragent.activation import _ASPECT, _CONTEXT, _LIKE, _MOST, _PERSON, _TAG, _time_ids, Activation
 from memnb.mragent.prompts import Recollection
 from memnb.mragent.contents import Episode, SemanticUnit
 from memnb.mragent.cues import cue_id
 from memnb.mragent.labels import Branch
 from memnb.mragent.graph import CueTagGraph
+from memnb.mragent.labels import are_lookalikes
 from memnb.retrieval.vectors import without_names, WordLlamaEmbedder
 from memnb.core.time import MONTHS, parse_date, TimeSpan
 
@@ -140,12 +141,16 @@ def given_weights(graph, wakings):
     degree, weights, times = Counter(cue for cue, _, _ in graph.episodic), Counter(), Counter()
     for cue, weight in wakings:
         span, parts = parse_date(cue), {}
+        if cue_id(cue) in map(cue_id, graph.names):
+            continue
         if span and span.start and span.end:
             times[span.start, span.end] = max(times[span.start, span.end], weight)
             continue
         if span is None and len(graph.cues):
-            best = sorted(cosines(graph.cues, cue).items(), key=lambda pair: (-round(pair[1], 5), pair[0]))[: _MOST + 1]
-            parts = {id: _LIKE * cosine for id, cosine in best if cosine >= _NEAR}
+            near = sorted(cosines(graph.cues, cue).items(), key=lambda pair: (-round(pair[1], 5), pair[0]))
+            near = [pair for pair in near if pair[1] >= 0.5]
+            best = [pair for pair in near if not are_lookalikes(cue, graph.cues.spelling(pair[0]), pair[1])]
+            parts = {id: _LIKE * cosine for id, cosine in best[: _MOST + 1]}
         if cue in graph.cues:
             parts[cue_id(cue)] = 1
         for id, part in parts.items():

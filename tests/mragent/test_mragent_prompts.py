@@ -21,7 +21,7 @@ from memnb.mragent.cues import cue_id
 from memnb.mragent.labels import cues_in
 from memnb.mragent.loop import MRAgent
 from memnb.mragent.prompts import (
-    ASPECTS, CUES, CuesReply, EpisodesReply, moves_of, NAVIGATE, PAPER_NAVIGATE, RECALL, recollect, Recollection, ROUTE, RouteReply, SEGMENT, TAG, TagsReply, TOPICS, TopicsReply, UNITS, UnitsReply
+    ASPECTS, CUES, CuesReply, EpisodesReply, moves_of, NAVIGATE, PAPER_CUES, PAPER_NAVIGATE, PAPER_ROUTE, RECALL, recollect, Recollection, ROUTE, RouteReply, SEGMENT, TAG, TagsReply, TOPICS, TopicsReply, UNITS, UnitsReply
 )  # fmt: skip
 from memnb.mragent.graph import CueTagGraph
 
@@ -81,7 +81,7 @@ def episodes(text=TAG.system):
 
 
 def check_segment(text):
-    has(text, SEGMENT.user.format(**session_fields(BEES)))
+    has(text, SEGMENT.user.format(**session_fields(BEES), known=''))
     reply = reply_in(text, EpisodesReply)
     found = extracted(segment=reply, tag=reply_in(TAG.system, TagsReply)).episodes
     for one, line in zip(found, reply.episodes, strict=True):
@@ -125,8 +125,11 @@ def check_units(text):
         )
 
 
-FAIR = [Episode(f'D5/e{number}', title, title=title, session='D5', position=number, tag='day', cues=('day',), sources=(f'D5:{number}',))
-        for number, title in enumerate(('Ines loses a swarm', 'Rolf misses his train to Leeds', 'Rolf and Ines sell honey at the fair'), 1)]  # fmt: skip
+FAIR = [Episode(f'D5/e{number}', text, title=title, session='D5', position=number, tag='day', cues=('day',), sources=(f'D5:{number}',))
+        for number, (title, text) in enumerate((
+            ('Ines loses a swarm', 'Her second hive swarmed, and nobody saw where to.'),
+            ('Rolf misses his train to Leeds', 'He went on the next day.'),
+            ('Rolf and Ines sell honey at the fair', 'Forty jars went by noon.')), 1)]  # fmt: skip
 THEMES = ('Ines: bees and honey', 'Rolf: the garage')
 
 
@@ -209,7 +212,9 @@ def check_walk(text):
     assert [(one.mode, bool(one.reasoning), len(one.calls)) for one in replies] == [('Navigate', True, 1)] * 3 + [
         ('Answer', True, 0)
     ]
-    assert all(one.model_fields_set == {'reasoning', 'mode', 'calls'} for one in replies)
+    assert all(one.model_fields_set == {'reasoning', 'mode', 'answer', 'calls'} for one in replies)
+    assert [bool(one.answer) for one in replies] == [False] * 3 + [True]
+    assert replies[3].answer.partition(', where he was ')[2] in steps[4].partition(' The reply:')[0]
     routes = [{'keep': ['X4/e2', 'X7/e5']}, {'keep': []}, {'keep': ['X7/e9']}]
     model = ScriptedLM({'cues': [{'cues': ['hive']}], 'navigate': [one.model_dump(exclude_unset=True) for one in replies], 'route': routes,
                         'recall': [{'answer': 'In Lisbon', 'sources': ['X7/e9']}]})  # fmt: skip
@@ -241,11 +246,15 @@ def lines_in(text):
 
 def check_route(text):
     has(text, f'Question: {QUESTION} Found now:')
-    found, reply = lines_in(text), reply_in(text, RouteReply)
+    found, reply = lines_in(text), reply_in(text, PROMPT_REPLIES[', "answer": ""' in text])
+    assert set(reply.model_dump()) == reply.model_fields_set
     first, second = [one for one in found if ' sold ' in one.text]
     assert first.time.start < second.time.start and len(found) == 3 and reply.keep == [second.id, first.id]
     assert reply.cues == [str(TimeSpan.day(second.time.start)), 'Rolf']
     assert reply.reasoning == f'{second.id} is the second sale, {first.id} the first.'
+
+
+PROMPT_REPLIES = {True: ROUTE.reply, False: PAPER_ROUTE.reply}  # by whether the example has an answer
 
 
 def check_recall(text):
@@ -260,12 +269,12 @@ def check_recall(text):
 ADVICE = [line for _, line in prompts._ADVICE]
 DUTIES = {
     'segment': (
-        SEGMENT, [], [check_segment],
+        SEGMENT, [prompts._KNOWN], [check_segment],
         [
             # eq. 8: rewrite, resolve references and times, cut
             'You turn a conversation into memories of events. Cut the session into episodes: short stretches about one thing that happened, is planned, or was said of the world. Reply with one JSON object:',
             'a list, in the order of the session; as a rule one for every one to three turns. Each has',
-            'four to eight words that say what it is about. Topics are made of titles.',
+            'four to eight words that say what it is about.',
             'the event, retold in one to three {english}sentences{in_language}, sixty words at most, that make sense on their own.',
             'Put names for "I", "you", "she", "it", "there".',
             'Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session.',
@@ -274,6 +283,8 @@ DUTIES = {
             'the ids, given in brackets, of the turns that it rests on. A question belongs to its answer. A turn that speaks of two things may stand in two episodes.',
             'Leave out turns that only greet, thank or admire. Do not begin a text with the date of the session; it is added later.',
             'A session without content has the empty list.',
+            'What is known from earlier sessions stands below: take full names and dates from it ("Frank", "the Tuesday after"), and do not retell it.',
+            'Known from earlier sessions:',
             'moved the bees last Thursday (',
         ],
     ),
@@ -300,11 +311,12 @@ DUTIES = {
             'who they are, what they have, do, like, can and believe, and what belongs to their lives because they have done it (books read, places seen, races run, animals taken in).',
             'Moods of the moment, wishes for the day and greetings belong elsewhere. Reply with one JSON object:',
             'a list of at most 30, in the order of the session. Each has',
-            'whom it is about, by name. It may be somebody who does not speak.',
+            'whom it is about, by name. It may be somebody who does not speak, or what several work on: "the bridge".',
             'one {english}sentence{in_language} of at most 25 words with the name in it, which makes sense on its own.',
             # 9.2: a new value replaces the old one
             'a slot is what a person has only one of at a time, so that a new value replaces the old one:',
-            'Always use the same word for the same kind: that in use, where there is one.',
+            'Always use the same word for the same kind, as in "person, slot: value" in what is known from earlier sessions, which stands below.',
+            'Where the session says or changes such a value, give it under the same person and slot.',
             'Where several can hold side by side (pets, friends, hobbies, books) it is an empty text; so it is for what is over ("I used to live in Leeds"), unless somebody says since when it held.',
             'the date from which it holds, such as "2018" or "14 January 2024", reckoned from the date of the session; null where nobody says it.',
             'the ids, given in brackets, of the turns that it rests on. Invent nothing.',
@@ -314,7 +326,7 @@ DUTIES = {
         TOPICS, [], [check_topics],
         [
             # eq. 11
-            'Below are the titles of the episodes of one session of a long memory, each behind its id, and the nearest of the themes under which earlier sessions were filed.',
+            'Below are the episodes of one session of a long memory, each behind its id, and the themes under which earlier sessions were filed.',
             'A theme is what the same people do, or go through, again and again. File the episodes. Reply with one JSON object:',
             'a list of at most ten. Each has',
             'that of a theme so far, as it is written, where the episodes belong to it; else of a new theme:',
@@ -332,6 +344,8 @@ DUTIES = {
             'A time such as "last week" is reckoned from the day of asking and given as a date, "21 July 2024", or a month, "July 2024".',
             'Reply with one JSON object: "cues", a list of at most twelve.',
             'Question: Where did Ines go after her bees had died?',
+            'Labels of the memory that are like words of the question: {labels}',
+            'Take a label as it stands where it means what is asked. One that only looks alike is no cue.',
         ],
     ),
     'navigate': (
@@ -340,7 +354,7 @@ DUTIES = {
             'You recall something from a long memory, step by step.',
             'Events in it hang on cues (words and names) by way of tags (the kind of event): a cue and a tag together lead to a few events.',
             'You see which cues and tags are awake, and what is known so far, and you decide where to look next. How to go about it {advice}',
-            'Reply with one JSON object: "reasoning", in a sentence; "mode", "Navigate" or "Answer"; "calls", a list, each with "function" and "parameters".',
+            'Reply with one JSON object: "reasoning", in a sentence; "mode", "Navigate" or "Answer"; "answer", with the mode "Answer" what answers the question, with the sums and dates by which it was worked out, else an empty text; "calls", a list, each with "function" and "parameters".',
             'The tools What several say of an argument is said at the first of them.',
             '# Topics: title (events of it) {topics}',
             'The tags tell what lies behind them. Read what bears on the question, and call several tools at once.',
@@ -390,6 +404,9 @@ DUTIES = {
             'Where the question dates one event by another and the other was found, its date is a cue, and beside it the name of the speaker who is asked about;',
             'a day such as "3 March 2021" wakes what happened on it, a month such as "March 2021" what happened in it.',
             'An empty list where there is nothing to follow.',
+            # what answers the question ends the search, and is handed on
+            'answer: where what is known and kept answers the question in full, what answers it, with the sums and dates by which it was worked out; the search then ends.',
+            'It is empty while a part is missing, and where all of several things are asked for, until a look for more has brought none.',
             'Ines sold another hive last Sunday (',
         ],
     ),
@@ -449,7 +466,12 @@ def test_the_papers_form_is_asked_for_and_read():
 def test_the_papers_settings_are_taken_where_no_other_is_given():
     loop = MRAgent(hives(), settings='paper')
     assert (loop.turns, loop.start, loop.structure, loop.stop_early, loop.may_refuse) == (8, 0, 'ctc', True, False)
-    assert loop.roles == {'cues': CUES, 'navigate': PAPER_NAVIGATE, 'route': ROUTE, 'recall': RECALL}
+    assert loop.roles == {'cues': PAPER_CUES, 'navigate': PAPER_NAVIGATE, 'route': PAPER_ROUTE, 'recall': RECALL}
+    check_route(PAPER_ROUTE.system)
+    shown = PAPER_CUES.user, PAPER_ROUTE.system, json.dumps(PAPER_ROUTE.schema({}))
+    assert not any('abels' in text or 'answer' in text for text in shown)
+    [filing] = [one for one in MRAgent.PAPER if one.scope == 'memory']
+    assert (filing.name, filing.value) == ('filing', True)  # equation 11
     mine = MRAgent(hives(), settings='paper', start=3, prompts='memnb')
     assert mine.start == 3 and mine.roles['navigate'] is NAVIGATE and MRAgent(hives()).start == 15
     assert all(one.source for one in MRAgent.PAPER)
@@ -488,7 +510,7 @@ def test_roles_of_ones_own_are_asked():
 
     lm = FunctionLM(model)
     mine = [replace(role, system=f'My {role.name}.') for role in (SEGMENT, TAG, UNITS, TOPICS)]
-    graph = CueTagGraph(lm, names=('Ines', 'Rolf'), roles=mine)
+    graph = CueTagGraph(lm, names=('Ines', 'Rolf'), roles=mine, filing=True)
     graph.add(BEES)
     assert set(heard) == {(role.name, role.system) for role in mine}
     MRAgent(graph, lm, roles=replace(RECALL, system='My recall.')).ask('Who?')

@@ -178,7 +178,7 @@ def test_what_was_found_and_what_is_known_is_shown(found, known, asked):
         'Found now': listed(lines_with_ids(found)),
     }
     last = sections(RECALL.render({'question': 'Who?', 'lines': found, 'asked': asked})[1])
-    assert last == {f'Question{when}': 'Who?', 'Notes': listed(lines_with_ids(found))}
+    assert last == {f'Question{when}': 'Who?', 'Notes': listed(lines_with_ids(found)), 'Draft: None': ''}
 
 
 def test_the_prompt_speaks_of_offered_tools_only():
@@ -341,7 +341,7 @@ WRONG = st.sampled_from(
         ('query_event_context', {'event': 'X9/e9'}),
         ('query_conversation_time', {'event': ''}),
         ('query_personal_aspect', {'person': 'Cleo', 'aspect': 'job'}),
-        ('query_topic_events', {'topic': 'zeppelins'}),
+        ('query_personal_information', {'person': 'Cleo'}),
     ]
 )
 

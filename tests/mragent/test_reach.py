@@ -1,14 +1,16 @@
 """What a traversal can reach: every content behind a branch, cues of the model's own, what was put aside, and what a time leads to."""
 
+import re
 from datetime import date, datetime
 
 import pytest
 
 from memnb.core.conversation import Session, Turn
 from memnb.core.models import ScriptedLM
-from memnb.core.roles import LMError, RuleLM
+from memnb.core.roles import RuleLM
 from memnb.evaluation.datasets import load_sample
 from memnb.core.time import TimeSpan
+from memnb.mragent.activation import Activation
 from memnb.mragent.contents import Episode, SemanticUnit
 from memnb.mragent.loop import MRAgent
 from memnb.mragent.prompts import CUES, Recollection
@@ -197,12 +199,69 @@ def test_what_was_put_aside_comes_back():
     assert [step.kept for step in trace.steps if step.kind == 'walk'] == [['X4/e2'], ['X7/e5'], []]
 
 
-def test_it_starts_with_the_hits_of_one_search_within_the_budget():
-    trace, prompts = played([], [['X7/e5']], start=2)
-    first = next(step for step in trace.steps if step.kind == 'walk')
-    assert first.iteration == 0 and first.chosen == ['search'] and len(trace.read) == 2 and first.kept == ['X7/e5']
+def test_the_first_look_is_by_cues_and_by_a_search_within_the_budget():
+    trace, prompts = played([], [['X7/e5']], start=3, cues=('Lisbon',))
+    look, first = (next(step for step in trace.steps if step.kind == kind) for kind in ('tool', 'walk'))
+    assert look.hits[0].id == 'X7/e9' and len(look.hits) == 3 == len(trace.read) and '1 of them by cues' in look.note
+    assert first.iteration == 0 and first.chosen == ['search'] and first.kept == ['X7/e5']
     assert '(X7/e5)' in prompts['navigate'][0].split('# Known so far')[1]
     assert MRAgent(hives()).start == 15 and len(MRAgent(hives()).ask('Who?', budget=1).read) == 1
+
+
+def test_the_cues_are_chosen_with_the_labels_of_the_memory_in_sight():
+    shown = {}
+    for prompts in ('memnb', 'paper'):
+        model = ScriptedLM({'cues': [{'cues': []}], 'navigate': [DONE] * 2, 'recall': [{'answer': 'no'}]})
+        MRAgent(hives(), model, start=0, prompts=prompts).ask('Did Rolf journey with the hives?')
+        shown[prompts] = next(user for role, _, user in model.prompts if role == 'cues')
+    assert 'words of the question: hive\n' in shown['memnb'] and 'Labels' not in shown['paper']
+
+
+def test_a_speakers_name_wakes_nothing_that_is_spelled_like_it():
+    graph = CueTagGraph(names=('Halvard',))
+    events = [episode(1, 'The man of Halvard mended it.', 'House Repair', ("Halvard's man", 'Halvard'))]
+    graph.keep('D1', Recollection((*events, episode(2, 'A trip to Halifax.', 'Travel', ('Halifax',)))))
+    active = Activation(graph, 'When did Halvard fall?')
+    assert not active.activate('Halvard') and not active.sums and active.activate('Halifax')
+
+
+@pytest.mark.parametrize('options, calls', [({}, 0), ({'stop_early': False}, 1), ({'prompts': 'paper'}, 1)])
+def test_what_was_kept_may_end_the_search_and_is_handed_on_as_a_draft(options, calls):
+    ends = {'reasoning': '', 'keep': ['X7/e9'], 'cues': [], 'answer': 'In Lisbon, from 12 to 16 March'}
+    replies = {'cues': [{'cues': ['hive']}], 'navigate': [DONE] * 2, 'route': [ends] * 2, 'recall': [{'answer': '?'}]}
+    model = ScriptedLM(replies)
+    MRAgent(hives(), model, start=9, turns=2, **options).ask('Where was Rolf?')
+    assert [role for role, *_ in model.prompts].count('navigate') == calls
+    assert model.prompts[-1][2].endswith(f'# Draft: {"None" if "prompts" in options else ends["answer"]}')
+
+
+@pytest.mark.parametrize('said, answer', [([{'answer': 'Lisbon', 'sources': []}], 'Lisbon'), (['?', '?'], 'In Lisbon')])
+def test_what_was_worked_out_while_navigating_is_handed_on_and_taken_where_no_answer_comes(said, answer):
+    script = {'cues': [{'cues': ['hive']}], 'navigate': [move(SOLD), {**DONE, 'answer': 'In Lisbon'}], 'recall': said}
+    model = ScriptedLM({**script, 'route': [{'reasoning': '', 'keep': ['X7/e5'], 'cues': [], 'answer': 'none'}]})
+    assert MRAgent(hives(), model, start=0).ask('Where was Rolf?').answer == answer
+    assert '# Draft: In Lisbon' in model.prompts[-1][2]
+
+
+def test_a_fact_that_no_longer_holds_is_marked_wherever_it_is_shown():
+    graph = hives()
+    fact = {'session': 'X9', 'person': 'Rolf', 'aspect': 'family', 'slot': 'partner', 'said': datetime(2021, 4, 1)}
+    engaged = SemanticUnit('X9/u1', 'Rolf is engaged to Ada.', ('X9:1',), TimeSpan.month(2020, 1), **fact)
+    married = SemanticUnit('X9/u2', 'Rolf is married to Ada.', ('X9:2',), TimeSpan.month(2021, 1), **fact)
+    graph.keep('X9', Recollection((), (engaged, married)))
+    old, new = f'{engaged.line} [no longer]', married.line
+    assert [hit.snippet.line for hit in graph.search('Is Rolf engaged or married to Ada?', 2)] in (
+        [old, new],
+        [new, old],
+    )
+    trace, prompts = played(
+        [move(('query_personal_aspect', {'person': 'Rolf', 'aspect': 'family'}))], [['X9/u1', 'X9/u2']], graph
+    )
+    for text in (*prompts['route'], prompts['navigate'][1], *prompts['recall']):
+        assert {f'- (X9/u1) {old}', f'- (X9/u2) {new}'} <= {re.sub(r'Thu ', '', line) for line in text.split('\n')}
+    assert (
+        graph.units['X9/u1'] == engaged and Recollection.from_json(graph.extract_of('X9').to_json()).units[0].mark == ''
+    )
 
 
 def test_the_titles_of_topics_are_shown():
@@ -214,10 +273,8 @@ def test_a_time_is_reckoned_from_the_day_of_asking():
     asked = TimeSpan.day(date(2021, 3, 22))
     assert 'asked on 22 March 2021' in CUES.render({'question': 'What did Rolf do last week?', 'asked': asked})[1]
     trace = MRAgent(hives(), start=0).ask('What did Rolf do last week?', asked=asked)
-    first = next(step for step in trace.steps if step.kind == 'offer')
-    assert (
-        'X4:6' in trace.read and first.reasoning.startswith('Awake: ') and 'March 2021' in first.reasoning.split('.')[0]
-    )
+    first = next(step for step in trace.steps if step.kind == 'note')
+    assert 'X4:6' in trace.read and first.text.startswith('Awake: ') and 'March 2021' in first.text
 
 
 class Overheard(RuleLM):
@@ -254,9 +311,27 @@ def test_a_session_is_labelled_with_the_labels_in_use():
         ),
     )
     graph.add(Session('D2', (Turn('D2:1', 'Ines', 'I moved to Leeds yesterday with my bees.'),), datetime(2021, 4, 1)))
-    assert (
-        'Tags in use: Bee Keeping' in lm.prompts['tag'][0] and 'Slots in use: Ines: residence' in lm.prompts['units'][0]
-    )
+    assert 'Tags in use: Bee Keeping' in lm.prompts['tag'][0]
+    assert 'Ines, residence: Ines lives in Brae.' in lm.prompts['units'][0]
+
+
+def test_a_session_is_told_whom_it_names_and_what_was_to_come():
+    lm = Overheard()
+    graph = CueTagGraph(lm, names=('Ines', 'Rolf'))
+    told = {'session': 'X1', 'person': 'Ulf Berg', 'sources': ('X1:1',), 'said': datetime(2021, 3, 1)}
+    facts = [
+        SemanticUnit('X1/u1', 'Ulf Berg keeps the lock.', aspect='job', slot='job', **told),
+        SemanticUnit('X1/u2', 'Ulf Berg is a smith.', aspect='job', slot='job', time=TimeSpan.month(2020, 1), **told),
+        SemanticUnit('X1/u3', 'Odda sells fish.', aspect='job', **{**told, 'person': 'Odda'}),
+    ]
+    days = {'The race is to be run.': date(2021, 4, 11), 'Ines ran a race.': date(2021, 2, 1)}
+    events = [episode(place, text, 'Race', ('race',), day, 'X1') for place, (text, day) in enumerate(days.items())]
+    graph.keep('X1', Recollection(tuple(events), tuple(facts)))
+    text = 'Ulf says that the Tuesday after the race is free.'
+    graph.add(Session('D2', (Turn('D2:1', 'Ines', text),), datetime(2021, 4, 12)))
+    known = '\n\nKnown from earlier sessions:\n- Ulf Berg, job: Ulf Berg keeps the lock.\n- 11 April 2021: The race is to be run.'
+    assert all(lm.prompts[role][0].endswith(known) for role in ('segment', 'units'))
+    assert 'topics' not in lm.prompts  # a session is filed where the user asks for it
 
 
 def test_the_running_example_of_the_paper():
@@ -303,23 +378,6 @@ def test_the_running_example_of_the_paper():
         'D1:2',
         'D1:3',
     ]
-
-
-def test_a_model_that_files_no_topics_is_asked_once_for_each_question():
-    asked = []
-
-    class Mute(RuleLM):
-        def call(self, role, /, **inputs):
-            if role.name == 'topics':
-                asked.append(role.name)
-                raise LMError('no server')
-            return super().call(role, **inputs)
-
-    graph = CueTagGraph.of(load_sample().sessions[0], Mute())
-    asked.clear()
-    for _ in range(3):
-        MRAgent(graph, Mute()).ask('What did Tobin learn?')
-    assert len(asked) == 3 and len(graph.topic_notes) == 1
 
 
 def test_a_session_may_be_forgotten_while_a_question_is_asked():

@@ -1,5 +1,8 @@
 """The operators on a graph against a reading of all its contents: merged tags, topics, and networkx."""
 
+from dataclasses import replace
+from datetime import datetime
+
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -8,7 +11,7 @@ from memnb.mragent.contents import Episode
 from memnb.mragent.cues import cue_id
 from memnb.core.roles import Call, LM, ReplyError, RuleLM, Usage
 from memnb.mragent.loop import MRAgent
-from memnb.mragent.prompts import Recollection
+from memnb.mragent.prompts import Recollection, TOPICS
 from memnb.evaluation.datasets import load_sample
 from memnb.retrieval.index import UnknownSnippet
 from memnb.mragent.graph import _by_time, CueTagGraph
@@ -141,6 +144,7 @@ def filed(lm, sessions=('S1', 'S2', 'S3'), **options):
 @given(st.fixed_dictionaries({session: lines for session in ('S1', 'S2', 'S3')}))
 def test_topics_are_what_a_model_says_of_each_session(said):
     graph, themes, wrong = filed(Files(said)), {}, 0
+    graph.file_topics()
     for session, filing in said.items():
         for line in filing:
             ids = {id.strip(' ()[]') for id in line['episodes'] if id}
@@ -160,9 +164,12 @@ LAKE, BREAD = {'title': 'The lake', 'episodes': ['e1']}, {'title': 'Bread', 'epi
 def test_a_session_is_filed_once_and_under_the_titles_so_far(tmp_path):
     lm = Files({'S1': [LAKE], 'S2': [LAKE, BREAD], 'S3': [LAKE, BREAD]})
     graph = filed(lm, ('S1', 'S2'))
-    assert graph.file_topics().calls == 2 and graph.file_topics().calls == 0 and graph.topics == ()
+    for _ in range(2):
+        graph.file_topics()
+        assert graph.topic_usage.calls == 2 and graph.topics == ()
     assert lm.shown == [('S1', ['S1/e1', 'S1/e2'], []), ('S2', ['S2/e1', 'S2/e2'], ['The lake'])]
     graph.keep('S3', told()['S3'])
+    graph.file_topics()
     assert [(one.title, len(one.episodes)) for one in graph.topics] == [('Bread', 4), ('The lake', 3)]
     session, ids, titles = lm.shown[2]
     assert (session, ids, sorted(titles)) == ('S3', ['S3/e1', 'S3/e2'], ['Bread', 'The lake']) and graph.usage[
@@ -172,6 +179,7 @@ def test_a_session_is_filed_once_and_under_the_titles_so_far(tmp_path):
     again = CueTagGraph.load(tmp_path / 'graph', lm=Files({}))
     assert again.topics == graph.topics and again.usage == graph.usage  # no model is asked for what the file knows
     graph.forget('S1')  # a title may tell of it, so what stood under that title is filed anew
+    graph.file_topics()
     assert [one.title for one in graph.topics] == ['Bread'] and lm.shown[3:] == [
         ('S2', ['S2/e1'], ['Bread']),
         ('S3', ['S3/e1'], ['Bread', 'The lake']),
@@ -181,15 +189,27 @@ def test_a_session_is_filed_once_and_under_the_titles_so_far(tmp_path):
 def test_a_session_that_could_not_be_filed_costs_no_question():
     lm = Files({'S1': [LAKE], 'S2': [LAKE], 'S3': [LAKE]}, down=['S2'])
     graph = filed(lm)
+    graph.file_topics()
     assert graph.topics == () and graph.topic_notes == ['S2: it does not fit'] and graph.topic_usage.calls == 3
     lm.down = ()
+    graph.file_topics()
+    assert graph.topic_usage.calls == 5 and [one.title for one in graph.topics] == ['The lake']
     trace = MRAgent(graph, start=0).ask('Who?')
-    assert (
-        trace.error is None and trace.usage['topics'].calls == 2 and [one.title for one in graph.topics] == ['The lake']
-    )
-    assert 'topics' not in MRAgent(graph, start=0).ask('Who?').usage
+    assert trace.error is None and 'topics' not in trace.usage
     graph.forget('S1')
     assert graph.topic_notes == []  # they quote titles, which may tell of what is forgotten
+
+
+def test_sessions_are_filed_in_the_order_of_time_and_with_their_texts():
+    lm = Files({'D2': [LAKE], 'D10': [LAKE]})
+    graph = CueTagGraph(lm)
+    for session, day in (('D10', 12), ('D2', 3)):
+        said = datetime(2024, 5, day)
+        graph.keep(session, Recollection(tuple(replace(one, said=said) for one in told([session])[session].episodes)))
+    assert graph.topics == () and not lm.shown  # nothing is filed unless it is asked for
+    graph.file_topics()
+    assert [session for session, *_ in lm.shown] == ['D2', 'D10']
+    assert '- (D2/e1) so 1: It was so.' in TOPICS.render({'episodes': told(['D2'])['D2'].episodes})[1]
 
 
 # --- networkx

@@ -78,7 +78,7 @@ def test_it_stops_once_enough_is_known_if_it_may(graph):
 
 @given(lines, st.sampled_from(QUESTIONS), st.booleans())
 def test_the_answer_is_copied(known, question, may_refuse):
-    assert _recall_rule(question, known, None, may_refuse) == extract_answer(question, known, may_refuse)
+    assert _recall_rule(question, known, may_refuse=may_refuse) == extract_answer(question, known, may_refuse)
 
 
 def test_the_walk_by_rules(graph):
