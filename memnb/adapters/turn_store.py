@@ -116,10 +116,15 @@ class TurnStore(Searchable):
         if row is None:
             known = {name: name for (name,) in file.execute(_SPEAKERS)}
         else:
-            checksum, text = row[0][:16], row[0][16:]
-            if checksum != row_checksum('names', text):
-                raise MemoryFileError(f'{self.path}: the names of the speakers are damaged: not as they were written')
-            known = json.loads(text)
+            try:
+                text = str(row[0])
+                if not text.startswith('{'):  # earlier versions wrote them without a checksum
+                    checksum, text = text[:16], text[16:]
+                    if checksum != row_checksum('names', text):
+                        raise ValueError('not as they were written')
+                known = json.loads(text)
+            except ValueError as error:
+                raise MemoryFileError(f'{self.path}: the names of the speakers are damaged: {error}') from None
         people = People(shown=known)
         yield people
         if people.shown != known:

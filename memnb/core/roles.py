@@ -520,6 +520,10 @@ class QueryReply(Reply):
     query: str
 
 
+def _query_fields(question, asked=None) -> dict:
+    return {'question': question, 'asked': asking_day(asked)}
+
+
 QUERY = Role(
     name='query',
     system='''You word the first search of a long memory of messages, for a question that is to be answered from it. A search goes by words and by meaning. Reply with one JSON object: "query", a text of 3 to 15 words as they may stand in the messages that hold the answer.
@@ -529,5 +533,5 @@ QUERY = Role(
     user='''# Question{asked}
 {question}''',
     reply=QueryReply,
-    fields=lambda question, asked=None: {'question': question, 'asked': asking_day(asked)},
+    fields=_query_fields,
 )

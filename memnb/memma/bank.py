@@ -395,6 +395,7 @@ _CHANGE = TypeAdapter(Change)
 _TABLES = (
     'CREATE TABLE changes (namespace TEXT, number INTEGER, entry TEXT, change TEXT NOT NULL, checksum TEXT NOT NULL, '
     'PRIMARY KEY (namespace, number)) WITHOUT ROWID',
+    'CREATE INDEX by_entry ON changes (namespace, entry, number)',
     'CREATE TABLE extents (namespace TEXT PRIMARY KEY, last INTEGER, given INTEGER, forgotten INTEGER, checksum TEXT NOT NULL)',
 )
 _INSERT = 'INSERT INTO changes VALUES (?, ?, ?, ?, ?)'
@@ -428,15 +429,14 @@ class Journal(MemoryFile):
         sql = "SELECT namespace FROM extents WHERE namespace != '' ORDER BY namespace"
         return tuple(name for (name,) in self.rows(sql))
 
-    def changes(self, namespace: str, after: int = 0, to: int = 2**62) -> list[Change]:
-        "Return the changes with numbers above `after` and up to `to`, in order."
-        sql = (
-            'SELECT number, entry, change, checksum FROM changes '
-            'WHERE namespace = ? AND number > ? AND number <= ? ORDER BY number'
-        )
-        changes = []
-        for number, entry, text, checksum in self.rows(sql, namespace, after, to):
-            if checksum != row_checksum(namespace, number, entry, text):
+    def changes(self, namespace: str, after: int = 0, to: int = 2**62, entry: str | None = None) -> list[Change]:
+        "Return the changes with numbers above `after` and up to `to`, in order; of one entry if it is given."
+        sql = 'SELECT number, entry, change, checksum FROM changes WHERE namespace = ? AND number > ? AND +number <= ?'
+        values, changes = [namespace, after, to], []
+        if entry is not None:  # the + above lets SQLite choose the index by entry
+            sql, values = f'{sql} AND entry = ?', [*values, entry]
+        for number, entry_id, text, checksum in self.rows(f'{sql} ORDER BY number', *values):
+            if checksum != row_checksum(namespace, number, entry_id, text):
                 raise MemoryFileError(f'{self.path}: change {number} of {namespace!r:.80} is damaged')
             changes.append(_CHANGE.validate_json(text))
         return changes
@@ -865,14 +865,14 @@ class MemoryBank(Searchable):
 
     # history
 
-    def _changes(self) -> list[Change]:
-        staged = [change for change, _ in self._staged]
-        return self.journal.changes(self.namespace, to=self._known.last) + staged
+    def _changes(self, entry: str | None = None) -> list[Change]:
+        staged = [change for change, _ in self._staged if entry in (None, change.entry)]
+        return self.journal.changes(self.namespace, to=self._known.last, entry=entry) + staged
 
     @_reading
     def history(self, entry_id: str) -> list[Change]:
         "Return all changes of an entry, the first first. `UnknownEntry` if there never was one."
-        changes = [change for change in self._changes() if change.entry == entry_id]
+        changes = self._changes(entry_id)
         if not changes:
             raise UnknownEntry(f'no entry {entry_id!r:.80}, now or before')
         return changes

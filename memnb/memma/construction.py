@@ -9,7 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any
 
 from ..core.conversation import Session, Snippet, Turn
@@ -258,18 +258,22 @@ def construct(
             if guided and guided.facts and by_fact:
                 found = [[hit.snippet for hit in bank.search(fact.text, 3)[:view]] for fact in guided.facts]
                 named = {point.entry for point in guided.points}
-                entries = list(dict.fromkeys(sum(found, [entry for entry in entries if entry.id in named])))
+                entries = [entry for entry in entries if entry.id in named]
+                entries = list(dict.fromkeys(chain(entries, *found)))
                 inputs |= {'view': entries, 'found': found}
-            reply = ask_role(lm, WRITE, cost, roles, **inputs)
-            while reply:
-                new_changes, new_notes = _write_chunk(editor, chunk, reply.edits, entries, per)
+            lines = ask_role(lm, WRITE, cost, roles, **inputs).edits
+            new_changes, undone = _write_chunk(editor, chunk, lines, entries, per)
+            changes += new_changes
+            notes += undone
+            if not undone or not by_fact:
+                continue
+            entries = [change.after for change in new_changes if change.after]
+            entries += [hit.snippet for note in undone for hit in bank.search(note, 5)]
+            entries = list({entry.id: entry for entry in entries}.values())
+            inputs |= {'view': entries, 'guidance': None, 'undone': undone}
+            again = ask(WRITE, 'nothing was put right')
+            if again:
+                new_changes, new_notes = _write_chunk(editor, chunk, again.edits, entries, per)
                 changes += new_changes
                 notes += new_notes
-                if not new_notes or not by_fact or 'undone' in inputs:
-                    break
-                entries = [change.after for change in new_changes if change.after]
-                entries += [hit.snippet for note in new_notes for hit in bank.search(note, 5)]
-                entries = list({entry.id: entry for entry in entries}.values())
-                inputs |= {'view': entries, 'guidance': None, 'undone': new_notes}
-                reply = ask(WRITE, 'nothing was put right')
     return Written(tuple(changes), tuple(notes), cost)

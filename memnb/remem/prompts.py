@@ -315,12 +315,12 @@ def extract(
     check_names(speakers)
     border, fields, cost = OutputValidator(session), {'gists': (), 'facts': ()}, {}
     shown = {'session': session, 'speakers': tuple(speakers), 'known': tuple(known)}
+    in_one = one_call and gists and facts
     for role, enabled, make in ((GISTS, gists, _gist), (FACTS, facts, _fact)):
         if not enabled or not session.turns:
             continue
-        asked = MEMORIES if one_call and gists and facts else role
-        if asked is role or role is GISTS:
-            reply = ask_role(lm, asked, cost, roles, **shown, gists=fields['gists'])
+        if not (in_one and role is FACTS):  # else the reply for the gists has the facts, too
+            reply = ask_role(lm, MEMORIES if in_one else role, cost, roles, **shown, gists=fields['gists'])
         lines = enumerate(getattr(reply, role.name), 1)
         items = [make(border, number, line) for number, line in lines]
         fields[role.name] = tuple(item for item in items if item is not None)

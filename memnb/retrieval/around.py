@@ -5,6 +5,7 @@
 # %% ../../nbs/1_core/32_around.ipynb #4dbdfb42
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -46,9 +47,10 @@ class Around(Searchable):
         "Return a message with those on either side of it in its session. `UnknownSnippet` for an id that is none."
         snippet = self.index[id]
         if self.index.changes != self._changes:
-            self._sessions, self._changes = {}, self.index.changes
+            changes, sessions = self.index.changes, defaultdict(list)
             for other in sorted(self.index, key=lambda other: (other.position or 0, other.id)):
-                self._sessions.setdefault(other.session, []).append(other)
+                sessions[other.session].append(other)
+            self._sessions, self._changes = sessions, changes  # whole, for a search in another thread
         session = self._sessions[snippet.session]
         place, reach = session.index(snippet), self.each if each is None else each
         return session[max(place - reach, 0) : place + reach + 1]

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from memnb.views.traces import fold, framed, hits_html, rows_html, safe, tags
 from memnb.core.trace import Seen
-from memnb.views.traces import Row, TONES
+from memnb.views.traces import TraceRow, TONES
 from pages_read import Page
 
 EVIL = [
@@ -39,7 +39,7 @@ SEENS = st.builds(
     st.booleans(),
 )
 ROWS = st.builds(
-    Row,
+    TraceRow,
     TEXTS,
     TEXTS,
     TEXTS,
@@ -69,7 +69,7 @@ def shape(row):
         Seen(id='w', text='w', sources=['w'], score=hit.score, when=hit.when and 'w', speaker=hit.speaker and 'w')
         for hit in row.hits
     )
-    return Row(
+    return TraceRow(
         'w', 'w', word(row.note), tuple('w' for _ in row.ids), row.tone, seen, tuple(('w', 'w') for _ in row.pages)
     )
 

@@ -15,7 +15,7 @@ from memnb.core.conversation import Snippet
 from memnb.core.retriever import Hit
 from memnb.core.roles import Call, Usage
 from memnb.core.trace import as_step, mend, printable, Step, ToolStep
-from memnb.views.traces import Row, TONES
+from memnb.views.traces import TraceRow, TONES
 from memnb.core.trace import (
     AnswerStep,
     Bullet,
@@ -341,7 +341,7 @@ def test_a_model_step_keeps_the_call_and_shows_prompt_reply_and_failure():
         'reply',
     ] and row.note == '1 call, 20 tokens in and 3 out'
     step.error = 'no JSON in it'
-    assert rows_of(step)[0] == row and rows_of(step)[1] == Row('failed', 'no JSON in it', tone='error')
+    assert rows_of(step)[0] == row and rows_of(step)[1] == TraceRow('failed', 'no JSON in it', tone='error')
     assert 'no JSON in it' in str(Trace(question='q', method='m', model='m', steps=[step]))
 
 

@@ -1,5 +1,7 @@
 """A hit with the messages on either side of it."""
 
+from threading import Thread
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -64,3 +66,22 @@ def test_the_tool_reads_around_a_message_and_every_loop_takes_the_memory():
         tool(message='D99:1')
     trace = MemR3(memory).ask('When did Tobin have his first concertina lesson?')
     assert trace.error is None and 'D1:5' in trace.evidence and len(trace.read) > 5
+
+
+def test_a_search_in_another_thread_never_sees_half_of_the_sessions():
+    beside = []
+
+    class Watched(LexicalIndex):
+        def __iter__(self):
+            if not beside:  # while the sessions are gathered another thread asks
+                thread = Thread(target=lambda: beside.append([one.id for one in around.messages_around('m1')]))
+                beside.append('asked')
+                thread.start()
+                thread.join()
+            return super().__iter__()
+
+    index = Watched()
+    index.add(Snippet(f'm{place}', f'boat {place}', (f'm{place}',), session='S', position=place) for place in range(3))
+    around = Around(index, 1)
+    assert [one.id for one in around.messages_around('m0')] == ['m0', 'm1']
+    assert beside == ['asked', ['m0', 'm1', 'm2']]
