@@ -510,10 +510,7 @@ def from_mem0(
     filters: Mapping[str, Any],  # mem0's: at least one of user_id, agent_id, run_id
     names: Fields = Fields(id='snippet_id'),  # of the metadata; mem0 gives back no field called 'id'
 ) -> Adapted:
-    """Return a memory of mem0, by cosine; a memory with one below 0 is never shown. Times are those of its metadata.
-
-    It has `add`, `update` and `delete`, too, so that `memma.probe_repair.evolve` can repair it."""
-    own: dict[str, str] = {}  # mem0's ids of what was found
+    """Return a memory of mem0, by cosine; a memory with one below 0 is never shown. Times are those of its metadata."""
 
     def ask(query: str, limit: int) -> list[Hit]:
         if not query.strip():
@@ -524,14 +521,9 @@ def from_mem0(
             if names.speaker is not None:  # the name that came with the message
                 metadata.setdefault(names.speaker, result.get('actor_id'))
             hits.append(Hit(snippet_of(result['memory'], metadata, names, result['id']), result['score']))
-            own[hits[-1].snippet.id] = result['id']
         return hits
 
-    adapter = Adapted(ask)
-    adapter.add = lambda text: _plain(memory.add)(text, infer=False, **filters)['results'][0]['id']
-    adapter.update = lambda id, text: _plain(memory.update)(own.get(id, id), text)
-    adapter.delete = lambda id: _plain(memory.delete)(own.get(id, id))
-    return adapter
+    return Adapted(ask)
 
 
 def _edge_snippet(edge: Any) -> Snippet:

@@ -15,13 +15,10 @@ from ..core.conversation import Conversation, Snippet, turn_snippets
 from ..core.roles import LM
 from .datasets import data_path
 from .experiment import experiment_of, run_command
-from .registry import load_dataset, MEMORIES, Memory, Method, METHODS, pick
+from .registry import load_dataset, Memory, Method, METHODS, pick
 from .rows import CATEGORIES
 from .tables import format_tables, Results
-from ..memma.bank import IndexStore, MemoryBank, store_over
 from ..memr3.router import RouterLimits
-from ..mragent.graph import CueTagGraph
-from ..remem.graph import GistGraph
 
 # %% auto #0
 __all__ = ['PAPERS', 'variant', 'PaperTable', 'Paper', 'read_papers', 'main_paper']
@@ -75,22 +72,7 @@ def _find_evidence(conversation: Conversation, lm: LM) -> Callable[[str], list[S
     return lambda query: [turns[id] for id in evidence.get(query, ()) if id in turns]
 
 
-_INDEXES = {
-    'words and vectors': IndexStore,
-    'gist graph': store_over(GistGraph),
-    'cue-tag graph': store_over(CueTagGraph),
-}
-
-
-def _build_bank(conversation: Conversation, lm: LM, index: str, **options: Any) -> MemoryBank:
-    "Build a bank over another index."
-    bank = MemoryBank(backend=_INDEXES[index])
-    return MEMORIES['bank'].with_options(bank=bank, **options).build(conversation, lm)
-
-
-_BANK = replace(MEMORIES['bank'], builder=_build_bank)
 _OVER = {'gold evidence': Memory('gold evidence', _find_evidence)}
-_OVER |= {index: _BANK.with_options(index=index) for index in _INDEXES}
 
 # %% ../../nbs/6_evaluation/13_papers.ipynb #f3ba9bf1
 def _read_method(row: Mapping[str, Any]) -> Method:

@@ -25,11 +25,11 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from ..core.build import FailedSessions, number_on, refuse_messages
 from ..core import VIEWS
-from ..core.conversation import Conversation, Session, single_line, Snippet, Turn, turn_snippets
+from ..core.conversation import Conversation, Session, single_line, Snippet, turn_snippets
 from ..core.names import People
 from ..core.tools import day_of
 from ..core.retriever import as_hit, as_retriever, Hit, Lock, locked, passes, Searchable
-from ..core.storage import ConflictError, MemoryFile, MemoryFileError, row_checksum, SessionMemory, UNSWEPT
+from ..core.storage import ConflictError, MemoryFile, MemoryFileError, row_checksum, UNSWEPT
 from ..core.text import stems
 from ..core.time import TimeSpan
 from ..core.trace import canonical_json, count_of, printable
@@ -37,7 +37,7 @@ from ..retrieval.hybrid import HybridIndex
 
 # %% auto #0
 __all__ = ['BEFORE', 'Entry', 'part_of', 'Edit', 'UnknownEntry', 'DuplicateEntry', 'apply_edit', 'Change', 'replay', 'Receipt',
-           'Journal', 'EntryStore', 'IndexStore', 'TalkStore', 'store_over', 'Audit', 'NothingToUndo', 'MemoryBank']
+           'Journal', 'EntryStore', 'IndexStore', 'TalkStore', 'Audit', 'NothingToUndo', 'MemoryBank']
 
 # %% ../../nbs/5_memma/01_bank.ipynb #9d5f70e1
 @dataclass(frozen=True)
@@ -565,32 +565,6 @@ class TalkStore(IndexStore):
     "Words and vectors, where an entry shares in the lexical scores of its neighbours in the order of writing."
 
     spread = True
-
-
-class _SessionStore:
-    "A memory of sessions as the index of a bank: each entry is a session of one turn."
-
-    def __init__(self, memory: SessionMemory):
-        self.memory = memory
-
-    def put(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            self.remove(entry.id)
-            turn = Turn(entry.id, entry.speaker or 'Somebody', entry.text)
-            self.memory.add(Session(f'entry {entry.id}', (turn,), entry.said))
-
-    def remove(self, entry_id: str) -> None:
-        if f'entry {entry_id}' in self.memory:
-            self.memory.forget(f'entry {entry_id}')
-
-    def search(self, query: str, k: int = 10) -> list[tuple[str, float | None]]:
-        "Return the entries behind the hits; several things derived from one entry repeat its id."
-        return [(hit.snippet.sources[0], hit.score) for hit in self.memory.search(query, k)]
-
-
-def store_over(make: Callable[[], SessionMemory]) -> Callable[[], EntryStore]:
-    "Return a `backend` for a bank: a function that makes an empty index over a memory of sessions."
-    return lambda: _SessionStore(make())
 
 # %% ../../nbs/5_memma/01_bank.ipynb #a6cdc87d
 @dataclass(frozen=True)

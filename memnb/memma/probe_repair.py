@@ -5,15 +5,12 @@
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #b61dda0f
 from __future__ import annotations
 
-import inspect
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
-from typing import Any
 
 from pydantic import BaseModel
 
@@ -21,14 +18,14 @@ from ..core import VIEWS
 from ..core.conversation import Conversation, ConversationError, Session, Snippet, Turn, turn_snippets
 from ..core.citations import cited_ids, quoted_line
 from ..core.roles import ANSWER, ask_role, LM, LMError, Role, RuleLM, Usage
-from ..core.retriever import as_retriever, Hit
+from ..core.retriever import Hit
 from ..core.text import content_words, coverage, event_time, in_digits, NUMBER, sentences, stems, times_of
 from ..core.text import with_dates
 from ..core.loop import check_count, check_names
 from ..core.ownership import clauses_in, Policy, substance
 from ..core.time import format_moment, TimeSpan
 from ..core.trace import count_of
-from .bank import Change, DuplicateEntry, Edit, Entry, MemoryBank
+from .bank import DuplicateEntry, Edit, Entry, MemoryBank
 from .construction import Editor
 from .prompts import CONSOLIDATE, Consolidation, MARK, Probe, ProbeLine, PROBES, REPAIR, RepairReply
 from ..retrieval.bm25 import LexicalIndex
@@ -347,63 +344,6 @@ def consolidate(fact: Entry, entries: Sequence[Entry], wanted: Consolidation) ->
     return Consolidation(action='INSERT', reason=reason)
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #b07c0de8
-_FIELDS = ('sources', 'speaker', 'time', 'said')  # what a store may keep of an entry
-
-
-class _AsBank:
-    "A store with `add`, `update`, `delete` and `search` as a cycle uses a bank: its edits can be taken back."
-
-    def __init__(self, store: Any):
-        lacks = [name for name in ('search', 'add', 'update', 'delete') if not hasattr(store, name)]
-        if lacks:
-            kind = type(store).__name__
-            raise TypeError(f'expected a store that can {", ".join(lacks)}, got a {kind}')
-        self.store, self._retriever, self._undo = store, as_retriever(store), []
-        self._texts: dict[str, str] = {}  # of what was found
-
-    def search(self, query: str, k: int) -> list[Hit]:
-        hits = self._retriever.search(query, k)
-        self._texts |= {hit.snippet.id: hit.snippet.text for hit in hits}
-        return hits
-
-    def resting_on(self, turns: Iterable[str]) -> list[Entry]:
-        return []  # a store finds by a query only
-
-    def apply(self, edits: Sequence[Edit], when: Any = None) -> list[Change]:
-        return [Change(1, edit.action, self._apply(edit), None, 1) for edit in edits]
-
-    def _apply(self, edit: Edit) -> str | None:
-        "Make an edit and return the id of the record."
-        id = edit.entry
-        if edit.action == 'UPDATE':
-            self._call('update', edit, id, edit.text)
-            self._undo.append(partial(self.store.update, id, self._texts[id]))
-        elif edit.action == 'ADD':
-            record = self._call('add', edit, edit.text)
-            id = getattr(record, 'id', record)
-            if not isinstance(id, (str, int)):
-                raise TypeError(f'add: expected the id of what was added, got {record!r:.80}')
-            self._undo.append(partial(self.store.delete, id))
-            id = str(id)
-        return id
-
-    def _call(self, name: str, edit: Edit, *values: str) -> Any:
-        "Call a method of the store, with those fields of an edit that it takes."
-        method = getattr(self.store, name)
-        takes = inspect.signature(method).parameters
-        return method(*values, **{name: getattr(edit, name) for name in _FIELDS if name in takes})
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        mark = len(self._undo)
-        try:
-            yield
-        except BaseException:
-            while len(self._undo) > mark:
-                self._undo.pop()()
-            raise
-
-
 class _Worse(Exception):
     "The repairs cost a probe."
 
@@ -423,14 +363,16 @@ class ProbeCycle:
 
     def __init__(
         self,
-        bank: Any,
+        bank: MemoryBank,
         grounding: Grounding,
         lm: LM,
         k: int,
         roles: Mapping[str, Role] = {},
         policy: str | Policy = 'own',
     ):
-        self.bank = bank if isinstance(bank, MemoryBank) else _AsBank(bank)
+        if not isinstance(bank, MemoryBank):
+            raise TypeError(f'bank: expected a MemoryBank, got {bank!r:.80}')
+        self.bank = bank
         self.grounding, self.lm, self.k, self.roles = grounding, lm, k, roles
         self.when, self.cost = grounding.session.time, {}
         # the paper's way, and that of a role of one's own: each answer is marked, alone, and each probe asked again
@@ -575,7 +517,7 @@ class ProbeCycle:
 
 
 def evolve(
-    bank: Any,  # a `MemoryBank`, or a store with `add`, `update`, `delete` and `search`
+    bank: MemoryBank,
     session: Session,  # one that was written
     lm: LM = RuleLM(),
     *,
@@ -588,8 +530,7 @@ def evolve(
 ) -> Evolution:
     """Probe a session, repair what fails, test again, and take repairs back that make it worse (MemMA, section 4.2).
 
-    A store's `add(text)` returns the id, and `search` finds records with ids; `sources`, `speaker`, `time` and `said` are
-    given to what takes them. Where the model gives no reply the bank is as it was, and the result has an `error`, what was found, and the cost."""
+    Where the model gives no reply the bank is as it was, and the result has an `error`, what was found, and the cost."""
     own_probes = [] if isinstance(probes, int) else list(probes)
     if isinstance(probes, int) or not all(isinstance(probe, Probe) for probe in own_probes):
         check_count('probes', probes)
@@ -608,7 +549,7 @@ def evolve(
 
 
 def probe_again(
-    bank: Any,  # as for `evolve`
+    bank: MemoryBank,
     asked: Iterable[ProbeResult],  # what was kept of probes: `evolution.after`
     lm: LM = RuleLM(),
     *,

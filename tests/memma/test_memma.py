@@ -8,12 +8,10 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from memnb.memma.bank import Edit, store_over
+from memnb.memma.bank import Edit
 from memnb.core.conversation import Session, Turn
-from memnb.mragent.graph import CueTagGraph
 from memnb.evaluation.datasets import load_sample
 from memnb.memma.probe_repair import EarlierTurns
-from memnb.remem.graph import GistGraph
 from memnb.core.models import OpenAILM
 from memnb.memma.loop import AgentTeam, MemMA
 from memnb.memma.bank import MemoryBank
@@ -197,28 +195,6 @@ def test_related_turns_are_earlier_ones_as_they_were_within_the_bound(told, coun
     for session in told[:-1]:
         earlier.add(session)
     assert earlier.related(told[-1], count) == found
-
-
-# ------------------------------------------------------------------ other memories behind a bank
-
-
-@pytest.mark.parametrize('graph', [GistGraph, CueTagGraph])
-def test_a_graph_behind_a_bank_holds_the_entries_that_there_are(graph):
-    bank = MemoryBank(backend=store_over(graph))
-    bank.apply(
-        Edit('ADD', text, speaker='Tobin') for text in ('Tobin mended a kettle.', 'Tobin baked rye.', 'Zofia ran.')
-    )
-    for change, left in (
-        (lambda: None, {'m1', 'm2', 'm3'}),
-        (lambda: bank.update('m1', 'Tobin sold a tram.'), {'m1', 'm2', 'm3'}),
-        (lambda: bank.delete('m2'), {'m1', 'm3'}),
-    ):
-        change()
-        found = [hit.snippet for hit in bank.search('Tobin kettle rye tram', 9)]
-        assert bank['m1'] in found and len({one.id for one in found}) == len(found)
-        assert set(bank._store.memory.sessions) == {f'entry {id}' for id in left} and all(
-            bank[one.id] == one for one in found
-        )
 
 
 # ------------------------------------------------------------------ what was forgotten stays forgotten

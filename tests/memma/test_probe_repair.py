@@ -10,7 +10,6 @@ from functools import cache
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from memnb.adapters.stores import from_mem0
 from memnb.core.conversation import Session, Turn
 from memnb.memma.bank import DuplicateEntry, Edit
 from memnb.memma.bank import IndexStore, MemoryBank
@@ -383,95 +382,12 @@ def test_the_probe_generator_is_shown_the_related_turns():
 # ---- any store, one's own probes, and probes that are kept ---------------------------------------------------------------
 
 
-class Notes:
-    "A store of somebody else: records with ids."
-
-    def __init__(self, *texts):
-        self.records, self.kept = {str(number): text for number, text in enumerate(texts)}, {}
-
-    def add(self, text, sources=()):
-        id = str(len(self.records) + 100)
-        self.records[id], self.kept[id] = text, sources
-        return id
-
-    def update(self, id, text):
-        self.records[id] = text
-
-    def delete(self, id):
-        del self.records[id]
-
-    def search(self, query, k=5):
-        words = set(query.casefold().split())
-        ranked = sorted(self.records, key=lambda id: -len(words & set(self.records[id].casefold().split())))
-        return [{'id': id, 'text': self.records[id]} for id in ranked[:k]]
-
-
 OWN = Probe('Who sold Ana the red kayak?', 'Mrs. Lund')
 
 
-def test_a_store_of_ones_own_is_repaired_in_place_with_ones_own_probes():
-    store = Notes('Ben bakes.')
-    model = Odd(repair=[TRUE_FACT], consolidate=[{'action': 'INSERT'}])
-    evolution = evolve(store, TALK, model, probes=[OWN], speakers=SPEAKERS)
-    [repair] = evolution.written
-    assert (
-        store.records[repair.entry] == TRUE_FACT['fact']
-        and store.kept[repair.entry] == ('D2:1',)
-        and evolution.passed == (0, 1)
-    )
-    store = Notes('Ana bought a red kayak from somebody.', 'Ben bakes.')
-    model = Odd(repair=[TRUE_FACT], consolidate=[{'action': 'MERGE', 'target': '0', 'text': TRUE_FACT['fact']}])
-    assert evolve(store, TALK, model, probes=[OWN], speakers=SPEAKERS).passed == (0, 1)
-    assert store.records == {'0': TRUE_FACT['fact'], '1': 'Ben bakes.'}
-
-
-@pytest.mark.parametrize('wish', [{'action': 'INSERT'}, {'action': 'MERGE', 'target': '0', 'text': TRUE_FACT['fact']}])
-@pytest.mark.parametrize('fails_at', range(1, 13))
-def test_a_store_is_as_it_was_where_repairs_are_taken_back(wish, fails_at):
-    store = Notes('Ana bought a red kayak from somebody.', 'Ben bakes.')
-    before = dict(store.records)
-    model = Odd(
-        fails_at,
-        repair=[TRUE_FACT],
-        consolidate=[wish],
-        # of both at once, and of each: one passes before, none after
-        mark=[{'label': label} for label in ('WRONG', 'CORRECT', 'WRONG', 'WRONG', 'WRONG', 'WRONG')],
-    )
-    evolution = evolve(store, TALK, model, probes=[OWN, Probe('Who bakes?', 'Ben')], speakers=SPEAKERS)
-    assert store.records == before and (evolution.error or evolution.taken_back)
-
-
-class Mem0(Notes):
-    "What `from_mem0` uses of mem0's `Memory`, under its names."
-
-    def add(self, text, *, user_id, infer):
-        assert user_id == 'ana' and infer is False
-        return {'results': [{'id': super().add(text)}]}
-
-    def update(self, memory_id, data):
-        super().update(memory_id, data)
-
-    def search(self, query, *, filters, top_k, threshold):
-        found = super().search(query, top_k)
-        return {
-            'results': [
-                {'id': one['id'], 'memory': one['text'], 'score': 0.5, 'metadata': {'snippet_id': f's{one["id"]}'}}
-                for one in found
-            ]
-        }
-
-
-def test_a_memory_of_mem0_is_repaired_in_place():
-    for wish, left in (({'action': 'INSERT'}, 3), ({'action': 'MERGE', 'target': '0', 'text': TRUE_FACT['fact']}, 2)):
-        store = Mem0('Ana bought a red kayak from somebody.', 'Ben bakes.')
-        model = Odd(repair=[TRUE_FACT], consolidate=[wish], mark=[{'label': 'WRONG'}, {'label': 'CORRECT'}])
-        evolution = evolve(from_mem0(store, {'user_id': 'ana'}), TALK, model, probes=[OWN], speakers=SPEAKERS)
-        assert evolution.passed == (0, 1) and len(store.records) == left and TRUE_FACT['fact'] in store.records.values()
-
-
-def test_a_store_that_cannot_be_edited_and_probes_that_are_none_are_refused():
-    with pytest.raises(TypeError, match='expected a store that can add, update, delete, got a NoneStore'):
-        evolve(type('NoneStore', (), {'search': lambda self, query: []})(), TALK)
+def test_a_store_that_is_no_bank_and_probes_that_are_none_are_refused():
+    with pytest.raises(TypeError, match='bank: expected a MemoryBank'):
+        evolve(['Ben bakes.'], TALK)
     with pytest.raises(TypeError, match='probes: expected'):
         evolve(bank_of(), TALK, probes=['Who?'])
 
@@ -528,12 +444,13 @@ def test_a_probe_that_reads_what_it_read_is_not_asked_again():
 
 
 def test_a_merge_that_is_not_done_as_asked_is_told_once():
-    store = Notes('Ana bought a red kayak from somebody.', 'Ben bakes.')
-    odd = {'action': 'MERGE', 'target': '0', 'text': 'Ana bought a kayak in Bruges.'}
-    right = {'action': 'MERGE', 'target': '0', 'text': TRUE_FACT['fact']}
+    bank = MemoryBank()
+    bank.add('Ana bought a red kayak from somebody.', sources=('D2:1',), said=TALK.time)
+    odd = {'action': 'MERGE', 'target': 'm1', 'text': 'Ana bought a kayak in Bruges.'}
+    right = {'action': 'MERGE', 'target': 'm1', 'text': TRUE_FACT['fact']}
     model = Heard(repair=[TRUE_FACT], consolidate=[odd, right])
-    evolve(store, TALK, model, probes=[OWN], speakers=SPEAKERS)
-    assert store.records['0'] == TRUE_FACT['fact']
+    evolve(bank, TALK, model, probes=[OWN], speakers=SPEAKERS)
+    assert bank['m1'].text == TRUE_FACT['fact']
     first, second = model.given('consolidate')
     assert (
         'refused' not in first and 'it leaves out or adds something: Ana bought a kayak in Bruges.' in second['refused']
