@@ -6,23 +6,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from .stores import Fields, fields_of, needs
 from ..core.conversation import Snippet
-from ..core.run import Run
-from ..core.tools import Observation, Tool, tools_of
-from ..core.replies import is_deep
+from ..core.tools import Tool, tools_of
 from ..core.retriever import as_retriever
-from ..core.roles import LMError, RuleLM
-from ..core.trace import mend, ToolStep, Trace
+from ..core.roles import LMError
+from ..core.trace import Trace
 
 # %% auto #0
-__all__ = ['as_langchain_retriever', 'as_functions', 'call_functions']
+__all__ = ['as_langchain_retriever', 'as_functions']
 
 # %% ../../nbs/8_use/02_frameworks.ipynb #5af6a493
 @cache
@@ -86,77 +83,18 @@ def as_langchain_retriever(
     return _retriever_class()(find=by_search)
 
 # %% ../../nbs/8_use/02_frameworks.ipynb #aa14b563
-def _by_name(tools: Iterable[Any]) -> dict[str, Tool]:
-    """The tools that a model may call. A ValueError for names that servers refuse."""
-    all_tools = [tool if isinstance(tool, Tool) else Tool.of(tool) for tool in tools]
-    offered = [tool for tool in all_tools if not tool.ends]
-    by_name = {tool.name: tool for tool in offered}
-    if (
-        not by_name
-        or len(by_name) < len(offered)
-        or not all(re.fullmatch('[a-zA-Z0-9_-]{1,64}', name) for name in by_name)
-    ):
-        names = [tool.name for tool in all_tools]
-        raise ValueError(
-            f'tools: expected one or more with different names of up to 64 of a-z, A-Z, 0-9, _ and -, got {names}'
-        )
-    return by_name
-
-
 def as_functions(
     source: Any,  # a memory, or a list of tools: `Tool`s, or functions with types and a docstring
 ) -> list[dict]:
-    """Return what `client.chat.completions.create(tools=…)` takes. A TypeError for what cannot be searched."""
-    tools = source if isinstance(source, (list, tuple)) else tools_of(source)
-    return [tool.schema() for tool in _by_name(tools).values()]
+    """Return what `client.chat.completions.create(tools=…)` takes. `ValueError` for names that servers refuse.
 
-
-def _part(thing: Any, name: str) -> Any:
-    """A part of an object or of a dictionary; None where there is none."""
-    return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
-
-
-def _arguments(text: Any) -> dict:
-    """The arguments of a call. A ValueError, in words for a model, where they are none."""
-    try:
-        value = json.loads(text or '{}') if isinstance(text, str | None) else text
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f'the arguments are no JSON: {error}') from None
-    if is_deep(value):
-        raise ValueError('the arguments are nested too deeply')
-    if not isinstance(value, dict):
-        raise ValueError(f'the arguments: expected a JSON object, got {json.dumps(value, default=repr)[:80]}')
-    return value
-
-
-def call_functions(
-    tools: Sequence[Any],  # the list that `as_functions` was given; for a memory, `tools_of(memory)`
-    calls: Iterable[Any] | None,  # `message.tool_calls`, as objects of the client or as dictionaries
-    run: Run | None = None,  # of this conversation: its budget, what was read, and the trace
-) -> list[dict]:
-    """Return the messages to send back, one for each call, in order. `MemoryFailed` where a tool breaks; a TypeError for a memory as `tools`."""
-    if not isinstance(tools, (list, tuple)):
-        raise TypeError(
-            f'tools: expected the list that as_functions was given, such as tools_of(memory), got a {type(tools).__name__}'
+    A TypeError for what cannot be searched."""
+    listed = source if isinstance(source, (list, tuple)) else tools_of(source)
+    tools = [tool if isinstance(tool, Tool) else Tool.of(tool) for tool in listed]
+    names = [tool.name for tool in tools if not tool.ends]
+    is_valid = all(re.fullmatch('[a-zA-Z0-9_-]{1,64}', name) for name in names)
+    if not names or len({*names}) < len(names) or not is_valid:
+        raise ValueError(
+            f'tools: expected one or more with different names of up to 64 of a-z, A-Z, 0-9, _ and -, got {names}'
         )
-    by_name, messages = _by_name(tools), []
-    run = run or Run('(function calls)', 'functions', RuleLM())
-    earlier = [step.iteration for step in run.trace.steps if isinstance(step, ToolStep)]
-    iteration = 1 + max(earlier, default=0)
-    for call in calls or ():
-        function = _part(call, 'function')
-        name, text = str(_part(function, 'name') or ''), _part(function, 'arguments')
-        try:
-            if name not in by_name:
-                raise ValueError(f'there is no tool {name!r:.80}; there are {", ".join(by_name)}')
-            arguments = _arguments(text)
-        except ValueError as error:
-            problem = f'{name if name in by_name else "refused"}: {error}'
-            excerpt = {'arguments': str(text)[:300]}
-            step = ToolStep(iteration=iteration, tool=name, arguments=excerpt, note=problem, error=True)
-            run.note(step)
-            observation = Observation(problem, error=True)
-        else:
-            observation = run.use(by_name[name], arguments, iteration)
-        messages.append({'role': 'tool', 'tool_call_id': _part(call, 'id'), 'content': mend(observation.line)})
-    return messages
+    return [tool.schema() for tool in tools if not tool.ends]
