@@ -311,7 +311,6 @@ def test_the_table_of_commands_names_the_extra_that_each_needs(tmp_path):
         'fit': ['--data', 'sample'],
         'data': ['get', 'locomo', '--yes'],
         'lab': [],
-        'docs': [],
     }
     assert needs.keys() == commands.keys()
     bench = ['bench', '--data', 'sample', '--methods', 'rag', '--no-full-context', '--categories', 'open-domain']
@@ -632,10 +631,6 @@ def package(tmp_path, monkeypatch):
     (tmp_path / 'here').mkdir()
     monkeypatch.chdir(tmp_path / 'here')
     return tmp_path
-
-
-def test_the_notebooks_of_the_site_are_not_copied(package):
-    assert cli.notebook_folder(copy=False) == package / 'memnb' / '_nbs' and not Path('memnb-notebooks').exists()
 
 
 def test_an_installed_package_copies_its_notebooks_and_keeps_what_the_user_changed(package):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,9 +10,9 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
-from memnb.views.site import _mathml, build_site, write_source
-
-NBS = Path(__file__).parents[2] / 'nbs'
+ROOT = Path(__file__).parents[2]
+NBS = ROOT / 'nbs'
+WEBSITE = runpy.run_path(str(ROOT / '.ci' / 'website.py'))
 CHAPTERS = ('8_use/06_graph_explorer', '8_use/07_cli')
 
 
@@ -69,7 +70,7 @@ def site(tmp_path_factory):
     (nbs / 'index.ipynb').write_text(
         json.dumps({'cells': [page, hidden], 'metadata': {}, 'nbformat': 4, 'nbformat_minor': 5})
     )
-    build_site(out, nbs)
+    WEBSITE['build_site'](out, nbs)
     return out
 
 
@@ -90,20 +91,6 @@ def test_the_site_has_a_page_for_each_notebook_and_module_and_no_dead_link(site)
     assert 'nodes to highlight' in (site / 'api/memnb.views.graph.html').read_text()  # a comment beside a parameter
 
 
-def test_a_dead_link_is_seen(site, tmp_path):
-    shutil.copytree(site, tmp_path / 'site')
-    (tmp_path / 'site/api/memnb.cli.html').unlink()
-    assert any('memnb.cli.html' in fault for fault in faults_of(tmp_path / 'site'))
-
-
-def test_the_source_has_every_notebook_in_its_chapter(tmp_path):
-    write_source(tmp_path / 'source', NBS)
-    names = {path.relative_to(NBS) for path in NBS.rglob('*.ipynb') if '.ipynb_checkpoints' not in path.parts}
-    assert {path.relative_to(tmp_path / 'source') for path in (tmp_path / 'source').rglob('*.ipynb')} == names
-    index = (tmp_path / 'source' / 'index.ipynb').read_text()
-    assert all(f'{path.parent}/*' in index for path in names if path.name != 'index.ipynb')
-
-
 def test_every_formula_of_every_notebook_can_be_shown():
     pytest.importorskip('latex2mathml')
     for path in NBS.rglob('*.ipynb'):
@@ -111,12 +98,4 @@ def test_every_formula_of_every_notebook_can_be_shown():
             if cell['cell_type'] == 'markdown':
                 text = re.sub(r'```.*?```|`[^`]*`', '', ''.join(cell['source']), flags=re.DOTALL)
                 for block, inline in re.findall(r'\$\$(.*?)\$\$|\$([^$\n]+)\$', text, flags=re.DOTALL):
-                    assert _mathml((block or inline).strip(), bool(block)).startswith('<math'), path.name
-
-
-def test_what_is_missing_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr('importlib.util.find_spec', lambda name: None if name == 'furo' else True)
-    with pytest.raises(
-        ImportError, match=r"furo not installed; this installs what the site needs: pip install 'memnb\[docs\]'"
-    ):
-        build_site(tmp_path, NBS)
+                    assert WEBSITE['_mathml']((block or inline).strip(), bool(block)).startswith('<math'), path.name

@@ -1,8 +1,9 @@
-"""`memnb docs`: the notebooks and the interface of every module as pages that need no network, made by Sphinx."""
+"""Make the site, the notebooks and the interface of every module as pages that need no network, with Sphinx: `python .ci/website.py FOLDER`.
+
+It needs the extra `docs`."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shutil
@@ -12,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-__all__ = ['setup', 'write_source', 'build_site']
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def _mathml(
@@ -59,10 +60,13 @@ def setup(app: Any) -> dict:
     return {'parallel_read_safe': True, 'parallel_write_safe': True}
 
 
-_CONF = """
+_CONF = f"""
+import sys
+
+sys.path.insert(0, {str(ROOT / '.ci')!r})
 project, author, html_title, html_theme, html_math_renderer = 'memnb', 'The memnb founders', 'memnb', 'furo', 'mathml'
-extensions = ['myst_nb', 'sphinx.ext.autodoc', 'memnb.views.site']
-html_copy_source, html_show_sourcelink, nb_execution_mode, nb_ipywidgets_js, nb_merge_streams = False, False, 'off', {}, True
+extensions = ['myst_nb', 'sphinx.ext.autodoc', 'website']
+html_copy_source, html_show_sourcelink, nb_execution_mode, nb_ipywidgets_js, nb_merge_streams = False, False, 'off', {{}}, True
 myst_enable_extensions, myst_heading_anchors, autodoc_member_order = ['dollarmath', 'amsmath'], 3, 'bysource'
 suppress_warnings = ['mystnb.unknown_mime_type', 'myst.header', 'misc.highlighting_failure']
 """
@@ -118,12 +122,7 @@ def build_site(
     out: Path,  # an older site in it is replaced page by page
     nbs: Path,  # where the notebooks are; at the top, index.ipynb
 ) -> None:
-    """Build the site. An ImportError where a library is missing, a RuntimeError with Sphinx's words where it fails."""
-    libraries = ('sphinx', 'myst_nb', 'furo', 'latex2mathml', 'fastcore')
-    if missing := [name for name in libraries if importlib.util.find_spec(name) is None]:
-        raise ImportError(
-            f"{', '.join(missing)} not installed; this installs what the site needs: pip install 'memnb[docs]'"
-        )
+    """Build the site. A RuntimeError with Sphinx's words where it fails."""
     with tempfile.TemporaryDirectory(prefix='memnb-site-') as place:
         write_source(Path(place) / 'source', nbs)
         # myst-nb writes pictures beside the folder of the pages
@@ -133,3 +132,7 @@ def build_site(
         if process.returncode:
             raise RuntimeError(f'sphinx: {process.stderr.strip()[-500:]}')
         shutil.copytree(f'{place}/pages', out, dirs_exist_ok=True)
+
+
+if __name__ == '__main__':
+    build_site(Path(sys.argv[1]), ROOT / 'nbs')
