@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import date, timedelta
-from functools import partial
+from datetime import timedelta
 from hashlib import sha256
 from random import Random
 from typing import Any, NamedTuple
@@ -20,9 +19,9 @@ from ..core.conversation import Question
 from ..core.replies import Reply
 from ..core.roles import as_text, LM, LMError, NO_INFORMATION, Role, RuleLM, RULES, Usage
 from ..core.text import cache_texts, in_digits, NUMBER, stems
-from ..core.time import find_times
+from ..core.time import find_times, parse_date, TimeSpan
 from ..core.trace import Text
-from .metrics import gold_date, Interval, periods, wilson
+from .metrics import gold_date, Interval, wilson
 from .refusals import declines, must_refuse
 
 # %% auto #0
@@ -30,171 +29,101 @@ __all__ = ['VARIANTS', 'TRIAL_KINDS', 'strict_rule', 'lenient_rule', 'refusal_ru
            'judge_role', 'prompt_hash', 'prompt_id', 'Judged', 'Judge', 'trials', 'Calibration', 'calibrate_judge']
 
 # %% ../../nbs/6_evaluation/04_judge.ipynb #a25c36eb
-_YEAR = re.compile(r'\b(?:19|20)\d\d\b(?!,\d)')
-_DIGITS = re.compile(r'\d[\d.,:]*')
+_YEAR = re.compile(r'\b(?:19|20)\d\d\b(?!,\d)')  # alone
 
 
-@dataclass(frozen=True)
-class _Facts:
+class _Facts(NamedTuple):
     "What a text states that a rule can compare."
 
-    times: frozenset[tuple[date | None, date | None]]  # first and last day
-    relative: bool  # it names a time that depends on the day it was said
-    numbers: frozenset[str]
-    words: frozenset[str]  # stems
-
-    def __bool__(self) -> bool:
-        return bool(self.times or self.numbers or self.words)
+    times: tuple[TimeSpan, ...]  # absolute ones
+    words: frozenset[str]  # stems of the rest, numbers in digits
 
 
 @cache_texts
 def _facts(text: str) -> _Facts:
-    absolute = find_times(text, None)
-    times, rest = periods(text), text if absolute else ''
-    for start, end, _ in reversed(absolute):
+    times, rest = [], text
+    for start, end, span in reversed(find_times(text, None)):
+        times.append(span)
         rest = f'{rest[:start]} {rest[end:]}'
-    if not times:
-        years = {int(year) for year in _YEAR.findall(text)}
-        times, rest = {(date(year, 1, 1), date(year, 12, 31)) for year in years}, _YEAR.sub(' ', text)
-    plain = NUMBER.sub(lambda number: in_digits(number[0]), rest)
-    numbers = {digits.replace(',', '').rstrip('.:') for digits in _DIGITS.findall(plain)}
-    return _Facts(
-        frozenset(times),
-        len(find_times(text, date(2000, 1, 1))) > len(absolute),
-        frozenset(numbers),
-        stems(_DIGITS.sub(' ', plain)),
-    )
+    times += map(parse_date, _YEAR.findall(rest))
+    plain = NUMBER.sub(lambda number: in_digits(number[0]).replace(',', ''), _YEAR.sub(' ', rest))
+    return _Facts(tuple(times), stems(plain))
+
+
+def _shares(first: _Facts, second: _Facts) -> bool:
+    "Whether two texts name the same day or period, in part at least, or have a word or number in common."
+    overlap = any(time.overlaps(other) for time in first.times for other in second.times)
+    return overlap or bool(first.words & second.words)
 
 # %% ../../nbs/6_evaluation/04_judge.ipynb #01e33bdc
-_NOT = re.compile(r"\b(?:not|no|never|nor|neither|without|false|wrong|untrue)\b|n['’]t\b", re.I)
-_CLAUSE = re.compile(r'[,.;:!?()\n]+(?!\s*\d)|\b(?:but|rather|although|while)\b', re.I)  # not within a date or a number
-_ASKS = re.compile(
-    r'(?:^|,\s*)(?:would|will|is|are|was|were|do|does|did|has|have|had|can|could|should|might)\b',
-    re.I,
+_NOT = re.compile(r"\b(?:not|no|never|nor|without)\b|n['’]t\b", re.I)
+_CLAUSE = re.compile(r'[,.;:!?()\n]+(?!\s*\d)|\bbut\b', re.I)  # not within a date or a number
+_YES = re.compile(r"\b(?:(yes|yeah)|no|not|never|unlikely)\b|n['’]t\b", re.I)
+_OPENS = re.compile(
+    r'\W*(?:(?:most |very )?(?:likely|probably|possibly|maybe|perhaps)[,\s]+)?(?:yes|no|not)\b(?! \d)', re.I
 )
-_YES = re.compile(r"\b(?:(yes|yeah)|no|not|nope|never|unlikely)\b|n['’]t\b", re.I)
-_OPENING = re.compile(r'\W*(?:(?:most |very )?(?:likely|probably|possibly|maybe|perhaps)[,\s]+)?$', re.I)
+_REASON = re.compile(r'\([^)]*\)|[,;]\s*(?:since|because|as)\s.*')
 
 
-def _denies(text: str, things: Collection[str]) -> bool:
+def _denies(text: str, words: Collection[str]) -> bool:
     "Whether a text has one of these stems after a `not` of the same clause."
     for clause in _CLAUSE.split(text):
         negation = _NOT.search(clause)
-        if negation and stems(clause[negation.end() :]) & things:
+        if negation and stems(clause[negation.end() :]) & words:
             return True
     return False
 
 
-def _yes_or_no(question: str, gold: str) -> bool | None:
-    "Return True for a yes, False for a no, None where the question asks for something else."
-    word = _YES.search(gold)
-    if word is None or not _ASKS.search(question) or not _OPENING.fullmatch(gold[: word.start()]):
-        return None
-    return word[1] is not None
-
-# %% ../../nbs/6_evaluation/04_judge.ipynb #aa98ac63
-_MARKS = ' .!?"\'“”'
-_REASON = re.compile(r'\([^)]*\)|[,;]\s*(?:since|because|as)\s.*')
+def _yes_or_no(text: str) -> bool | None:
+    "Return True for a text that says yes, False for one that says no or not, None for any other."
+    word = _YES.search(text)
+    return None if word is None else word[1] is not None
 
 
 def _without_reason(gold: str) -> str:
-    bare = _REASON.sub(' ', gold).strip()
-    return bare if _facts(bare) else gold
+    return _REASON.sub(' ', gold).strip() or gold
 
-
-def _bare(text: str) -> str:
-    return ' '.join(text.casefold().split()).strip(_MARKS)
-
-
-def _asked_words(question: str) -> frozenset[str]:
-    "Return the stems of a question, which an answer need not repeat; none where it offers a choice."
-    return frozenset() if re.search(r'\bor\b', question) else stems(question)
-
-
-def _contradiction(question: str, gold: str, answer: str) -> str:
-    "Return why an answer takes back what it states, or an empty text."
+# %% ../../nbs/6_evaluation/04_judge.ipynb #aa98ac63
+def _objection(question: str, gold: str, answer: str, whole: bool) -> str:
+    "Return why an answer is wrong by a gold answer, all of which must be there or a part; an empty text if it is right."
+    if ' '.join(gold.split()).casefold() == ' '.join(answer.split()).casefold():
+        return ''
     if declines(answer) and not declines(gold):
         return 'it says that there is no answer'
-    things = stems(_without_reason(gold))
-    things = things - _asked_words(question) or things
-    if _denies(answer, things) != _denies(gold, things):
-        return 'one denies what the other says'
-    return ''
-
-
-def _strict(question: str, gold: str, answer: str, others: bool = False) -> str:
-    "Return why the strict rule refuses an answer; an empty text if it accepts it."
-    if not answer.strip():
-        return 'nothing was answered'
-    if _bare(gold) == _bare(answer):
-        return ''
-    if (polar := _yes_or_no(question, gold)) is not None:
-        word = _YES.search(answer)
-        same = word is not None and polar == (word[1] is not None)
-        return '' if same else 'no yes or no, or the other one'
-    if why := _contradiction(question, gold, answer):
-        return why
+    if _OPENS.match(gold) and (polarity := _yes_or_no(answer)) is not None:
+        return '' if polarity == _yes_or_no(gold) else 'one says yes, the other no'
     core = _without_reason(gold)
+    if _denies(answer, stems(core)) != _denies(gold, stems(core)):
+        return 'one denies what the other says'
     due, stated = _facts(core), _facts(answer)
-    if not due:
-        return 'only the words of the right answer are right'
-    if due.times - stated.times or due.numbers - stated.numbers:
-        return 'a time or a number is missing'
-    allowed = _facts(f'{gold}\n{question}')
-    further = stated.numbers - allowed.numbers - {'1'}  # *one* is often no number
-    if not others and (due.times and stated.times - allowed.times or due.numbers and further):
-        return 'another time or number is stated as well'
-    words = due.words - _asked_words(question)
-    if not words and not due.times and not due.numbers:
-        words = due.words
-    return '' if len(words & stated.words) >= 0.8 * len(words) else 'words are missing'
-
-
-def _overlap(first: tuple, second: tuple) -> bool:
-    "Whether two periods share a day; a side that is None is open."
-    start = max(first[0] or date.min, second[0] or date.min)
-    return start <= min(first[1] or date.max, second[1] or date.max)
-
-
-def _lenient(question: str, gold: str, answer: str) -> str:
-    "Return why the lenient rule refuses an answer; an empty text if it accepts it."
-    why = _strict(question, gold, answer)
-    polar = _yes_or_no(question, gold) is not None and _YES.search(answer)
-    if not why or not answer.strip() or polar:
-        return why
-    if why := _contradiction(question, gold, answer):
-        return why
-    due, stated = _facts(_without_reason(gold)), _facts(answer)
-    if due.times and (stated.times or stated.relative):
-        overlap = any(_overlap(due_time, stated_time) for due_time in due.times for stated_time in stated.times)
-        return '' if stated.relative or overlap else 'another time'
-    shared = due.words & stated.words or due.numbers & stated.numbers
-    return '' if shared else 'no word or number in common'
+    further = due.words - stems(question)  # words of the question need not be repeated
+    if further or due.times:
+        due = due._replace(words=further)
+    if not _shares(due, stated):
+        return 'no date, number or word of the right answer'
+    periods = {(time.start, time.end) for time in stated.times}
+    missing = [time for time in due.times if (time.start, time.end) not in periods]
+    return 'a date, number or word is missing' if whole and (missing or due.words - stated.words) else ''
 
 # %% ../../nbs/6_evaluation/04_judge.ipynb #03d6bb2c
-def _verdict(objections: Sequence[str]) -> dict[str, Any]:
-    "Return the verdict of a rule from its objections by each gold answer: one without any is enough."
-    if not objections:
+def _compare(question: str, gold: Sequence[str], answer: str, whole: bool) -> dict[str, Any]:
+    "Return the verdict of a rule: an answer that is right by one of the gold answers is right."
+    if not gold:
         raise ValueError('gold: expected at least one right answer, got none')
+    objections = [_objection(question, wording, answer, whole) for wording in gold]
     accepted = '' in objections
     reason = 'it says what the right answer says' if accepted else objections[0]
     return {'reason': reason, 'correct': accepted}
 
 
-def strict_rule(
-    question: str,
-    gold: Sequence[str],  # all right wordings
-    answer: str,
-    *,
-    others: bool = False,  # a time or number beside the right one is no fault
-) -> dict[str, Any]:
-    "Return `reason` and `correct`: the answer states all that a gold answer does, and nothing that contradicts it."
-    return _verdict([_strict(question, wording, answer, others) for wording in gold])
+def strict_rule(question: str, gold: Sequence[str], answer: str) -> dict[str, Any]:
+    "Return `reason` and `correct`: the answer has all dates, numbers and words of one of the gold answers."
+    return _compare(question, gold, answer, whole=True)
 
 
 def lenient_rule(question: str, gold: Sequence[str], answer: str) -> dict[str, Any]:
-    "Return `reason` and `correct`: the answer names a time that may be the same, or shares a word with a gold answer."
-    return _verdict([_lenient(question, wording, answer) for wording in gold])
+    "Return `reason` and `correct`: the answer has a date, number or word of one of the gold answers."
+    return _compare(question, gold, answer, whole=False)
 
 
 def refusal_rule(question: str, gold: Sequence[str], answer: str) -> dict[str, Any]:
@@ -281,7 +210,6 @@ def _no_rule(**inputs: Any) -> None:
 
 
 _CONTAINS = 'It is correct if it contains the right answer, says the same in other words, or gives all the steps that lead to it. It is not correct if it has only a part of what is asked.'
-_among_others = partial(strict_rule, others=True)
 _PROMPTS = {  # name -> what is correct, what the answer is compared with, and the rule
     'lenient': (
         '''The right answer is short; the other may be much longer. Mark generously: it is correct as long as it touches on the same topic as the right answer.
@@ -295,16 +223,16 @@ It is not correct if it is vaguer than the right answer, if one member of a list
         'Right answer',
         strict_rule,
     ),
-    'standard': (_CONTAINS, 'Right answer', _among_others),
+    'standard': (_CONTAINS, 'Right answer', strict_rule),
     'temporal': (
         f'{_CONTAINS} A number of days, weeks, months or years that is one too high or too low is no fault: 19 days for 18 is correct.',
         'Right answer',
-        _among_others,
+        strict_rule,
     ),
     'update': (
         'The matter has changed over time, and the right answer is the latest state. It is correct if it gives that state, also if it tells an earlier one beside it.',
         'Right answer',
-        _among_others,
+        strict_rule,
     ),
     'preference': (
         'Instead of a right answer there is a rubric: what a response that knows this user would do. It is correct if it recalls what is known of the user and makes right use of it. It need not meet every point of the rubric.',
@@ -481,23 +409,23 @@ def _trials(question: Question, golds: Sequence[str], dice: Random) -> Iterator[
         return
     yield 'right', 'gold', gold
     yield 'right', 'gold in a sentence', f'As far as I remember it was this: {gold}'
-    polar, day = _yes_or_no(text, gold), gold_date(gold)
-    if polar is not None:
-        yield 'wrong', 'the negation', 'No.' if polar else 'Yes.'
+    if _OPENS.match(gold):
+        yield 'wrong', 'the negation', 'No.' if _yes_or_no(gold) else 'Yes.'
         return
-    others = [candidate for candidate in golds if _lenient(text, gold, candidate) and _lenient(text, candidate, gold)]
+    others = [candidate for candidate in golds if not _shares(_facts(gold), _facts(candidate))]
     if others:
         yield 'wrong', 'gold of another question', dice.choice(others)
     if not _denies(gold, stems(gold)):
         yield 'wrong', 'the negation', f'It was not {_without_reason(gold).rstrip(" .")}.'
     words = _without_reason(gold).split()
     part = ' '.join(words[: (len(words) + 1) // 2]).rstrip(',;')
+    day = gold_date(gold)
     if day and day.granularity == 'day':
         yield 'right', 'gold in another form', f'{day.start:%Y-%m-%d}'
         other = day.start + timedelta(dice.randint(2, 20))
         yield 'wrong', 'another day', f'{other:%d %B %Y}'
         part = f'in {day.start.year}'
-    if stems(part) and _strict(text, gold, part):
+    if stems(part) and _objection(text, gold, part, whole=True):
         yield 'vague', 'a part of the gold', part
 
 

@@ -4,5 +4,4 @@ traces   traces and repairs as text and HTML; colours
 figures  one picture for a trace
 widgets  boards with controls
 graph    pictures and an explorer of both graphs
-site     the notebooks as a site
 """

@@ -15,7 +15,6 @@ from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.judge import (
     _denies,
     _facts,
-    _yes_or_no,
     calibrate_judge,
     Judge,
     judge_role,
@@ -115,14 +114,12 @@ def test_a_day_is_itself_in_any_form_and_no_other_day(one, other, form, other_fo
     assert accepts(strict_rule, 'When?', gold, other_form.format(one))
     assert accepts(strict_rule, 'When?', gold, told) == (one == other)
     assert accepts(lenient_rule, 'When?', gold, told) == (one == other)
-    both = f'{form.format(one)} or {told}'
-    assert accepts(strict_rule, 'When?', gold, both) == (one == other)
 
 
 @given(days)
 @often
 def test_a_part_of_a_day_is_enough_for_the_lenient_rule_only(day):
-    for vague in (f'in {day:%B %Y}', f'in {day.year}', 'sometime last year'):
+    for vague in (f'in {day:%B %Y}', f'in {day.year}'):
         assert accepts(lenient_rule, 'When?', f'{day.day} {day:%B %Y}', vague)
         assert not accepts(strict_rule, 'When?', f'{day.day} {day:%B %Y}', vague)
     later = day + timedelta(400)
@@ -135,9 +132,6 @@ def test_numbers_are_compared_by_value(gold, off, unit):
     told = gold + off
     answer = f'It was {told} {unit}.'
     assert accepts(strict_rule, 'How many?', f'{gold} {unit}', answer) == (gold == told)
-    several = f'{gold} or {told} {unit}'
-    assert accepts(strict_rule, 'How many?', f'{gold} {unit}', several) == (gold == told)
-    assert strict_rule('How many?', [f'{gold} {unit}'], several, others=True)['correct']
 
 
 @given(questions, st.lists(golds, min_size=1, max_size=4), answers, st.randoms())
@@ -158,7 +152,6 @@ def test_what_is_denied_is_wrong_and_what_is_denied_beside_it_is_not():
         assert not accepts(rule, 'Would he?', 'No, he is tired', 'Yes, he is tired')
         assert accepts(rule, 'Would he?', 'Likely no', 'No.')
         assert not accepts(rule, 'When?', 'May, 2023', 'It was not May, 2023.')
-    assert _yes_or_no('Where is it?', 'No 4, Net Row') is None
     assert _denies('She never went to Ghent', {'ghent'}) and not _denies('She never went, it was Ghent', {'ghent'})
 
 
@@ -343,12 +336,11 @@ def test_the_order_of_questions_changes_no_trial(sample, random):
     assert told(trials(sample)) == told(trials(random.sample(sample, len(sample))))
 
 
-def test_no_wrong_answer_names_the_time_or_all_numbers_of_the_gold_answer(sample):
+def test_no_wrong_answer_has_a_time_or_word_of_the_gold_answer(sample):
     for trial in trials(sample):
         if trial.kind == 'wrong' and trial.sort != 'the negation' and trial.question.answer:
             gold, told = _facts(trial.question.answer), _facts(trial.answer)
-            assert not gold.times & told.times
-            assert not gold.numbers or gold.numbers != told.numbers
+            assert not {*gold.times} & {*told.times} and not gold.words & told.words
 
 
 def test_a_calibration_is_what_counting_by_hand_gives(sample):
