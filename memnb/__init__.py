@@ -45,7 +45,7 @@ _HOMES = {
     'mragent.loop': ('MRAgent',),
     'mragent.separation': ('best_passive_error',),
     'memma.bank': ('Edit', 'Entry', 'MemoryBank'),
-    'memma.loop': ('AgentTeam', 'MemMA'),
+    'memma.loop': ('MemMA',),
     'baselines': ('RAG', 'FullContext', 'RagCotRag', 'SelfRAG'),
     'adapters.chats': ('load_conversation',),
     'adapters.turn_store': ('TurnStore',),

@@ -5,7 +5,7 @@
 # %% ../../nbs/5_memma/06_loop.ipynb #m00000a4
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,10 @@ from typing import Any
 from ..core.build import FailedSessions, number_on, refuse_messages, warn_of_nothing
 from ..core.conversation import Session
 from ..core.loop import check_count, Setting, with_settings
-from ..core.models import LMByRole, Model
+from ..core.models import Model
 from ..core.names import People
 from ..core.ownership import Policy, policy_of
-from ..core.roles import add_costs, LM, LMError, Usage
+from ..core.roles import add_costs, LMError, Usage
 from ..core.storage import ConflictError
 from .bank import MemoryBank, Receipt, TalkStore
 from .construction import check_writing, construct, Written
@@ -24,32 +24,7 @@ from .probe_repair import EarlierTurns, Evolution, evolve, probe_again, ProbeRes
 from .retrieval import Coordinated
 
 # %% auto #0
-__all__ = ['AGENTS', 'AgentTeam', 'SessionResult', 'MemMA']
-
-# %% ../../nbs/5_memma/06_loop.ipynb #b69d4b0a
-AGENTS = {
-    'meta_thinker': ('guide', 'diagnose'),
-    'memory_manager': ('write', 'consolidate'),
-    'query_reasoner': ('rewrite',),
-    'answer_agent': ('answer',),
-    'probe_generator': ('probes',),
-    'reflector': ('repair',),
-    'judge': ('mark',),
-}
-
-
-class AgentTeam(LMByRole):
-    "A model for each agent of MemMA; roles of an agent without one, and all other roles, go to a shared model."
-
-    def __init__(
-        self,
-        lm: Model = None,  # shared; None: the rules
-        **agents: LM | Callable[[str], str],  # by the names in `AGENTS`
-    ):
-        unknown = sorted(agents.keys() - AGENTS)
-        if unknown:
-            raise TypeError(f'AgentTeam: expected agents among {", ".join(AGENTS)}, got {", ".join(unknown)}')
-        super().__init__({role: model for agent, model in agents.items() for role in AGENTS[agent]}, lm)
+__all__ = ['SessionResult', 'MemMA']
 
 # %% ../../nbs/5_memma/06_loop.ipynb #ce8315c9
 @dataclass(frozen=True)
@@ -87,7 +62,7 @@ class MemMA(Coordinated):
     def __init__(
         self,
         bank: MemoryBank | str | Path | None = None,  # a bank, or the file of one; None: in memory
-        lm: Model = None,  # of all agents, or a team; None: the rules
+        lm: Model = None,  # of all agents; None: the rules
         *,
         refinements: int = 3,  # H
         k: int = 30,  # entries for each query and each probe

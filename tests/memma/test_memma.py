@@ -12,8 +12,8 @@ from memnb.memma.bank import Edit
 from memnb.core.conversation import Session, Turn
 from memnb.evaluation.datasets import load_sample
 from memnb.memma.probe_repair import EarlierTurns
-from memnb.core.models import OpenAILM
-from memnb.memma.loop import AgentTeam, MemMA
+from memnb.core.models import LMByRole, OpenAILM
+from memnb.memma.loop import MemMA
 from memnb.memma.bank import MemoryBank
 from memnb.core.text import stems
 from memnb.core.roles import Call, LMError, RuleLM, Usage
@@ -65,7 +65,7 @@ def contents(bank):
 
 def test_a_seeded_crew_seeds_everyone_and_leaves_the_crew_as_it_was():
     shared, own = OpenAILM('toy', 'http://127.0.0.1:1/v1', seed=1), OpenAILM('other', 'http://127.0.0.1:1/v1')
-    crew = AgentTeam(shared, judge=own, reflector=RuleLM())
+    crew = LMByRole({'mark': own, 'repair': RuleLM()}, shared)
     seeded = crew.seeded(8)
     assert (seeded.others.settings()['seed'], seeded.lms['mark'].settings()['seed']) == (8, 8)
     assert (crew.others.settings()['seed'], crew.lms['mark'].settings()['seed']) == (1, None)
