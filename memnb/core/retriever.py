@@ -147,7 +147,7 @@ class Searchable:
     takes_known = False  # whether `search` has the option `known`, the ids of the evidence found so far
 
 
-_MOST = 100_000  # results: then a store that only repeats itself is asked for no more
+_MOST = 10_000  # results: then a store that only repeats itself is asked for no more
 
 
 class Adapted(Searchable):

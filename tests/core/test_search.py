@@ -201,4 +201,4 @@ def test_a_store_that_repeats_itself_is_asked_for_more_but_not_for_ever(again, o
         return ['the same'] * min(again, k) + [f'another {number}' for number in range(min(others, max(0, k - again)))]
 
     assert len(as_retriever(search).search('x', 10)) == found
-    assert sum(asked) < 500_000
+    assert sum(asked) < 50_000
