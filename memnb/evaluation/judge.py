@@ -191,12 +191,12 @@ def judge_role(
         if need not in system + user:
             raise ValueError(f'judge_role {name!r}: expected a field {need} in its prompt')
     RULES[name] = rule
-    return Role(name, _template(system), _template(user), reply, _prompt_fields)
+    return Role(name, _template(system), _template(user), reply, _prompt_fields, shows_messages=False)
 
 
 def prompt_hash(role: Role) -> str:
     "Return twelve hexadecimal digits of the SHA-256 of a role's prompt templates."
-    text = f'{role.system}\0{role.user}'
+    text = f'{role.instructions}\0{role.user}'
     return sha256(text.encode('utf-8', 'replace')).hexdigest()[:12]
 
 

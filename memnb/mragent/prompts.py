@@ -437,7 +437,7 @@ Take a label as it stands where it means what is asked. One that only looks alik
 )
 
 # Algorithm 1, line 1: cues are made of the question alone
-PAPER_CUES = replace(CUES, user=CUES.user.partition('\n\n')[0])
+PAPER_CUES = replace(CUES, user=CUES.user.partition('\n\n')[0], shows_messages=False)
 
 # %% ../../nbs/4_mragent/03_prompts.ipynb #33693737
 _WAYS = {

@@ -53,7 +53,7 @@ def plans_rule(text):
     return Plans(plans=[Plan(name=text, sources=['D1:1'])])
 
 
-plans_role = Role('plans', 'List the plans.', 'Text: {text}', Plans)
+plans_role = Role('plans', 'List the plans.', 'Text: {text}', Plans, shows_messages=False)
 says_when = Role('says_when', 'Does it say when?', 'Message: {text}', Verdict)
 rule('says_when')(lambda text: Verdict(yes='May' in text))
 quick = settings(max_examples=50)

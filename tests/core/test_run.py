@@ -32,7 +32,7 @@ class Echo(BaseModel):
     word: str
 
 
-ROLES = {name: Role(name, 'Say it.', '{word}', Echo) for name in ('say', 'repeat')}
+ROLES = {name: Role(name, 'Say it.', '{word}', Echo, shows_messages=False) for name in ('say', 'repeat')}
 for name in ROLES:
     rule(name)(lambda word: Echo(word=word))
 
