@@ -381,10 +381,14 @@ def in_digits(number: str) -> str:
     return number if number[0].isdigit() else f'{number_of(number):,}'
 
 # %% ../../nbs/1_core/03_text.ipynb #69b88761
-def with_dates(text: str, day: date | None) -> str:
+def with_dates(
+    text: str,
+    day: date | None,
+    language: str = 'auto',  # as `find_times` takes it
+) -> str:
     "The text with what each relative time means in brackets behind it, once: `yesterday (8 January 2024)`."
     parts, place = [], 0
-    for start, end, span in _times(text, day) if day else ():
+    for start, end, span in _times(text, day, language) if day else ():
         words, meaning = text[start:end], f' ({replace(span, label=None)})'
         is_stated = text.startswith(meaning, end) or words.lower() == meaning[2:-1].lower()
         parts += [text[place:end], '' if is_stated or _date(words) else meaning]

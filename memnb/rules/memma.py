@@ -5,23 +5,22 @@
 # %% ../../nbs/9_rules/04_memma.ipynb #f92bdfa5
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from datetime import date
 
-from ..core.conversation import Session, Snippet, Turn
+from ..core.conversation import Session, Snippet
 from ..core.roles import NO_INFORMATION, rule
-from ..core.text import content_words, event_time, named_in, speakers_in, stems, times_of
-from ..core.time import find_times, TimeSpan
+from ..core.scripts import split_words
+from ..core.text import content_words, coverage, event_time, named_in, stems, times_of
 from ..memma.bank import BEFORE, Entry
-from ..memma.probe_repair import covers, merge_texts, same_occasion, substance
+from ..memma.probe_repair import covers, merge_texts, same_occasion
 from ..memma.prompts import Consolidation, Diagnosis, EditLine, EditsReply, FocusPoint, GuidanceReply, Mark
-from ..memma.prompts import Probe, ProbeLine, ProbesReply, RepairReply, Rewrite, StatedFact
+from ..memma.prompts import ProbeLine, ProbesReply, RepairReply, Rewrite, StatedFact
 from ..memma.retrieval import is_new
 from ..remem.prompts import FactLine
 from .mragent import slot_of
-from .remem import day_said, facts_of, statements
-from .text import keywords, next_queries, recurring_words, requirements, unmet
+from .remem import facts_rule, stated, statements
+from .text import next_queries, requirements, unmet
 
 # %% auto #0
 __all__ = ['guide_rule', 'write_rule', 'diagnose_rule', 'rewrite_rule', 'clefts', 'probes_rule', 'mark_rule', 'consolidate_rule']
@@ -46,17 +45,19 @@ def _point(number: int, fact: Entry, view: Sequence[Entry], names: Collection[st
 
 
 @rule('guide')
-def guide_rule(chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[str] = ()) -> GuidanceReply:
+def guide_rule(chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[str] = (), **shown) -> GuidanceReply:
     "Answer the meta-thinker's role: the statements of a chunk, and points of redundancy and conflict."
     names, facts, points = (*speakers, *chunk.speakers), [], []
     entries = [_now(entry) for entry in view]
-    for turn in chunk.turns:
-        for text in statements(turn, day_said(turn, chunk), names):
-            facts.append(StatedFact(text=text, speaker=turn.speaker, turns=[turn.id]))
-            fact = Entry('', text, speaker=turn.speaker, said=turn.time or chunk.time)
-            fact = _now(replace(fact, time=event_time(fact)))
-            points.append(_point(len(facts), fact, entries, names))
+    for number, (turn, text) in enumerate(stated(chunk, speakers), 1):
+        facts.append(StatedFact(text=text, speaker=turn.speaker, turns=[turn.id]))
+        fact = Entry('', text, speaker=turn.speaker, said=turn.time or chunk.time)
+        fact = _now(replace(fact, time=event_time(fact)))
+        points.append(_point(number, fact, entries, names))
     return GuidanceReply(facts=facts, points=list(filter(None, points)))
+
+
+_ACTIONS = {'redundancy': 'NONE', 'conflict': 'UPDATE'}
 
 
 @rule('write')
@@ -64,10 +65,9 @@ def write_rule(
     chunk: Session,
     view: Sequence[Entry] = (),
     guidance: GuidanceReply | None = None,
-    speakers: Sequence[str] = (),
     per: str = 'fact',  # or 'chunk': exactly one edit
-    found: tuple = (),  # the entries that each fact may change; the rule reads the view
-    undone: tuple = (),  # edits that were not made as asked: they are let be
+    undone: Sequence[str] = (),  # edits that were not made as asked: they are let be
+    **shown,
 ) -> EditsReply:
     "Answer the memory manager's role: an edit for each guided fact, or each message with content as it was said."
     if undone:
@@ -75,52 +75,33 @@ def write_rule(
     if guidance is None:
         guidance = GuidanceReply(facts=[])
         for turn in chunk.turns:
-            text = turn.content if per == 'fact' or not turn.speaker else f'{turn.speaker}: {turn.content}'
             if content_words(turn.content):
+                text = turn.content if per == 'fact' else turn.line
                 guidance.facts.append(StatedFact(text=text, speaker=turn.speaker, turns=[turn.id]))
-    points = {point.fact: point for point in guidance.points}
-    old, edits = {entry.id: entry for entry in view}, []
+    ids, edits = {entry.id for entry in view}, []
+    points = {point.fact: point for point in guidance.points if point.kind in _ACTIONS and point.entry in ids}
     for number, fact in enumerate(guidance.facts, 1):
         point = points.get(number)
-        action, text, entry = 'ADD', fact.text, None
-        if point and point.entry in old:
-            if point.kind == 'redundancy':
-                action, text, entry = 'NONE', '', point.entry
-            elif point.kind == 'conflict':
-                before = old.pop(point.entry)  # an entry is updated once
-                action, entry = 'UPDATE', before.id
-                if per == 'chunk':  # else the version before is kept behind the text
-                    text = f'{fact.text}{BEFORE}{before.text})'
+        action = _ACTIONS[point.kind] if point else 'ADD'
+        text, entry = '' if action == 'NONE' else fact.text, point.entry if point else None
         edits.append(EditLine(action=action, text=text, entry=entry, speaker=fact.speaker, turns=fact.turns))
-    return EditsReply(edits=edits if per == 'fact' else [_joined(edits)])
-
-
-def _joined(edits: Sequence[EditLine]) -> EditLine:
-    "Return one edit in the place of several: the only one that writes, or all texts as one entry."
-    writing = [edit for edit in edits if edit.text]
-    if len(writing) == 1:
-        return writing[0]
-    text = '\n'.join(edit.text.partition(BEFORE)[0] for edit in writing)
-    turns = dict.fromkeys(turn for edit in writing for turn in edit.turns)
-    speakers = {edit.speaker for edit in writing}
-    speaker = speakers.pop() if len(speakers) == 1 else None
-    return EditLine(action='ADD' if text else 'NONE', text=text, speaker=speaker, turns=list(turns))
+    if per == 'chunk':
+        texts = [edit.text for edit in edits if edit.text]
+        turns = list(dict.fromkeys(turn for edit in edits if edit.text for turn in edit.turns))
+        edits = [EditLine(action='ADD' if texts else 'NONE', text='\n'.join(texts), turns=turns)]
+    return EditsReply(edits=edits)
 
 # %% ../../nbs/9_rules/04_memma.ipynb #b6ace469
 @rule('diagnose')
 def diagnose_rule(
     question: str,
     evidence: Sequence[Snippet] = (),
-    fresh: Sequence[Snippet] = (),  # the part of the evidence that the last query brought
-    queries: Sequence[str] = (),
-    gaps: Sequence[str] = (),
-    speakers: Sequence[str] = (),  # default: who says the evidence
-    asked: TimeSpan | None = None,
+    speakers: Sequence[str] = (),
+    **shown,
 ) -> Diagnosis:
     "Answer the query reasoner's role: what is unmet, and new queries for the first of it."
-    names = tuple(speakers) or speakers_in(evidence)
-    needs = requirements(question, names)
-    missing = unmet(needs, evidence, fresh)
+    needs = requirements(question, speakers)
+    missing = unmet(needs, evidence)
     reason = f'{len(missing)} of {len(needs)} requirements are open'
     if not missing:
         return Diagnosis(decision='ANSWERABLE', reason=reason)
@@ -129,8 +110,8 @@ def diagnose_rule(
         reason=reason,
         gaps=[need.text for need in missing],
         missing_speaker=missing[0].person,
-        queries=next_queries(missing[0], evidence, names),
-        constraints=list(named_in(question, names)),
+        queries=next_queries(missing[0], evidence),
+        constraints=list(named_in(question, speakers)),
     )
 
 
@@ -140,17 +121,13 @@ def rewrite_rule(
     diagnosis: Diagnosis | None = None,
     evidence: Sequence[Snippet] = (),
     queries: Sequence[str] = (),
-    trace: Sequence[str] = (),
     speakers: Sequence[str] = (),
+    **shown,
 ) -> Rewrite:
-    "Answer the role of query refinement: the first suggestion that is new; without a diagnosis, words that recur in the evidence."
-    if diagnosis is None:
-        words = keywords(question)
-        company = recurring_words([line.text for line in evidence], words, 2 * len(queries))
-        return Rewrite(query=' '.join([*words, *company]), strategy='the words that recur in what was found')
-    new = [query for query in diagnosis.queries if is_new(query, queries, speakers)]
-    strategy = 'the first suggestion that is new'
-    return Rewrite(query=new[0] if new else question, strategy=strategy, target_speaker=diagnosis.missing_speaker)
+    "Answer the role of query refinement: the first suggestion that is new; without a diagnosis, the question with the words of a line."
+    suggestions = diagnosis.queries if diagnosis else [f'{question} {line.text}' for line in evidence]
+    new = [query for query in suggestions if is_new(query, queries, speakers)]
+    return Rewrite(query=(new or [question])[0], strategy='the first suggestion that is new')
 
 # %% ../../nbs/9_rules/04_memma.ipynb #c76e1141
 def clefts(fact: FactLine) -> Iterator[tuple[str, str, str]]:
@@ -158,89 +135,52 @@ def clefts(fact: FactLine) -> Iterator[tuple[str, str, str]]:
     if fact.point_in_time:
         yield f'When was it that {fact.subject} {fact.predicate} {fact.object}?', fact.point_in_time, 'temporal'
     yield f'What was it that {fact.subject} {fact.predicate}?', fact.object, 'single'
-    yield f'Who or what {fact.predicate} {fact.object}?', fact.subject, 'single'
-
-
-def _probes_of(turn: Turn, day: date | None, others: Sequence[Turn], names: tuple[str, ...]) -> Iterator[ProbeLine]:
-    "Yield the probes for the facts of a turn that give nothing away, and that no other turn can answer."
-    known = [content_words(other.content, names) for other in others if other.id != turn.id]
-    for fact in facts_of(turn, day, names):
-        for question, answer, kind in clefts(fact):
-            asked, due = content_words(question, names), stems(answer)
-            if asked and due and not due & stems(question) and not any(asked <= words for words in known):
-                yield ProbeLine(question=question, answer=answer, kind=kind, turns=[turn.id])
 
 
 @rule('probes')
 def probes_rule(
     session: Session,
-    related: Sequence[Turn] = (),  # earlier messages
     count: int = 5,  # J: at most so many
     speakers: Sequence[str] = (),
-    kinds: Mapping = {},  # those of the prompt, with texts; the rule makes single and temporal
+    **shown,
 ) -> ProbesReply:
-    "Answer the role of probes: one for a time, if there is any, then one for each turn: for other parts of facts, as far as there are such."
-    names, turns, probes, chosen = (*speakers, *session.speakers), (*related, *session.turns), [], {}
-    for turn in session.turns:
-        probes += _probes_of(turn, day_said(turn, session), turns, names)
-    temporal = [probe for probe in probes if probe.kind == 'temporal']
-    single = [probe for probe in probes if probe.kind == 'single']
-    for probe in [*temporal[:1], *single, *temporal]:
-        chosen.setdefault(probe.turns[0], probe)
-    return ProbesReply(probes=list(chosen.values())[:count])
-
-
-def _spans_in(text: str) -> set[tuple]:
-    "Return the first and the last day of each time in a text."
-    return {(span.start, span.end) for *_, span in find_times(text, date(2000, 1, 1))}
+    "Answer the role of probes: for each turn the first question for a part of a fact that gives nothing away."
+    names, probes = (*speakers, *session.speakers), {}
+    for fact in facts_rule(session, speakers).facts:
+        for question, answer, kind in clefts(fact):
+            if content_words(question, names) and stems(answer) - stems(question):
+                probe = ProbeLine(question=question, answer=answer, kind=kind, turns=fact.turns)
+                probes.setdefault(fact.turns[0], probe)
+    return ProbesReply(probes=list(probes.values())[:count])
 
 
 @rule('mark')
 def mark_rule(question: str, gold: str, answer: str) -> Mark:
-    "Answer the role that marks a probe: right for the same times, else for all words that the question has not."
+    "Answer the role that marks a probe: right for an answer that has every word of the gold answer."
     if '\n' in question:
         return Mark(label='WRONG', reason='the rule marks each alone')
-    times, due = _spans_in(gold), stems(gold) - stems(question) or stems(gold)
-    if times:
-        is_right = _spans_in(answer) == times
-    else:
-        is_right = due <= stems(answer) if due else answer == gold
-    label = 'CORRECT' if is_right and answer != NO_INFORMATION else 'WRONG'
-    return Mark(label=label, reason='by its times' if times else 'by its words')
+    is_right = set(split_words(gold)) <= set(split_words(answer)) and answer != NO_INFORMATION
+    return Mark(label='CORRECT' if is_right else 'WRONG', reason='by its words')
 
 
 @rule('repair')
-def _repair_rule(
-    probe: Probe,
-    answer: str,  # what was answered in the place of the probe's answer
-    fault: str,  # missing, not retrieved or not answered
-    turns: Sequence[tuple[Turn, date | None]] = (),  # what the probe rests on, each with the day it was said
-    evidence: Sequence[Snippet] = (),  # what the memory brought
-    speakers: Sequence[str] = (),
-    refused: str = '',
-) -> RepairReply:
+def _repair_rule(probe, fault, turns=(), **shown) -> RepairReply:
     "Answer the role of repair: of what the probe's turns state, the sentence with most of the probe's words."
     pieces = [(turn, text) for turn, day in turns for text in statements(turn, day)]
-    words = stems(f'{probe.question} {probe.answer}')
-    turn, fact = max(pieces, key=lambda piece: len(stems(piece[1]) & words), default=(None, ''))
-    if fault == 'not answered' or not stems(fact) & words:
+    if fault == 'not answered' or not pieces:
         return RepairReply(op='NOOP', reason='nobody says more')
+    words = stems(f'{probe.question} {probe.answer}')
+    turn, fact = max(pieces, key=lambda piece: len(stems(piece[1]) & words))
     of_turn = {'speaker': turn.speaker, 'turns': [turn.id], 'quote': turn.content}
     return RepairReply(op='ADD_FACT', fact=fact, reason=f'it was {fault}', **of_turn)
 
 
 @rule('consolidate')
-def consolidate_rule(
-    fact: Entry, entries: Sequence[Entry] = (), scores: Sequence[float | None] = (), refused: str = ''
-) -> Consolidation:
-    "Answer the role of consolidation: SKIP what an entry covers, MERGE with an entry of the same turn and occasion, else INSERT."
-    words = substance(fact.text)
+def consolidate_rule(fact: Entry, entries: Sequence[Entry] = (), **shown) -> Consolidation:
+    "Answer the role of consolidation: MERGE with an entry of the same turn and occasion, else INSERT; what is covered is skipped anyway."
     for entry in entries:
-        if covers(entry, fact):
-            return Consolidation(action='SKIP', reason=f'{entry.id} says it')
-    for entry in entries:
-        own, of_turn = substance(entry.text), not set(entry.sources).isdisjoint(fact.sources)
-        if of_turn and same_occasion(entry, fact) and 2 * len(own & words) >= min(len(own), len(words)):
+        is_near = set(entry.sources) & set(fact.sources) and coverage(entry.text, split_words(fact.text)) >= 0.5
+        if is_near and same_occasion(entry, fact):
             text = merge_texts(entry.text, fact.text)
             return Consolidation(action='MERGE', target=entry.id, text=text, reason='the same event')
     return Consolidation(action='INSERT', reason='nothing says it')

@@ -10,38 +10,35 @@ from collections.abc import Collection, Sequence
 
 from ..core.calls import untried_calls
 from ..core.conversation import Session
-from ..core.roles import AnswerReply, rule
-from ..core.text import content_words, sentences, stems
-from ..core.time import find_times, TimeSpan
+from ..core.roles import rule
+from ..core.text import stems
+from ..core.time import find_times
 from ..mragent.contents import Episode
 from ..mragent.labels import central_words, cues_in, title_of
 from ..mragent.prompts import ASPECTS, CuesReply, EpisodeLine, EpisodesReply, TagLine, TagsReply, TopicLine
 from ..mragent.prompts import TopicsReply, UnitLine, UnitsReply
 from ..mragent.tools import call_of
-from .remem import day_said, statements
-from .text import ADVERB, extract_answer, PART, relevance, requirements, retold, unmet
+from .remem import stated
+from .text import ADVERB, PART, relevance, requirements, unmet
 
 # %% auto #0
 __all__ = ['segment_rule', 'tag_rule', 'aspect_of', 'slot_of', 'units_rule', 'topics_rule', 'navigate_rule', 'route_rule']
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #cecfd885
 @rule('segment')
-def segment_rule(session: Session, speakers: Sequence[str] = (), known: Sequence[str] = ()) -> EpisodesReply:
+def segment_rule(session: Session, speakers: Sequence[str] = (), **shown) -> EpisodesReply:
     "Answer the role of episodes: each turn with content, retold."
-    names, lines = {*speakers, *session.speakers}, []
-    for turn in session.turns:
-        text = ' '.join(statements(turn, day_said(turn, session), names))
-        if text:
-            lines.append(EpisodeLine(title=title_of(text), text=text, turns=[turn.id]))
+    texts = {}
+    for turn, text in stated(session, speakers):
+        texts[turn.id] = f'{texts.get(turn.id, "")} {text}'.strip()
+    lines = [EpisodeLine(title=title_of(text), text=text, turns=[id]) for id, text in texts.items()]
     return EpisodesReply(episodes=lines)
 
 
 @rule('tag')
-def tag_rule(
-    episodes: Sequence[Episode], session: Session, speakers: Sequence[str] = (), tags: Sequence[str] = ()
-) -> TagsReply:
+def tag_rule(episodes: Sequence[Episode], session: Session, speakers: Sequence[str] = (), **shown) -> TagsReply:
     "Answer the role of tags: the words of content of an episode as cues, the two most central as its tag."
-    people, lines = tuple(dict.fromkeys((*speakers, *session.speakers))), []
+    people, lines = (*speakers, *session.speakers), []
     for episode in episodes:
         cues = cues_in(f'{episode.speaker or ""}: {episode.text}', people)
         tag = ' '.join(central_words([cue.lower() for cue in cues if cue not in people])) or 'talk'
@@ -52,15 +49,14 @@ def tag_rule(
 _SLOTS = {  # slot: its aspect, and the words behind a name that fill it
     'residence': ('home', r'(?:lives|is living|moved|has moved) (?:in|into|to|at|above|near)'),
     'employer': ('job', r'(?:works|is working) (?:at|for|with)'),
-    'partner': ('family', r'(?:is|got) (?:married|engaged) to'),
 }
 
 
 def aspect_of(text: str) -> str | None:
     "Return that of the ASPECTS which shares most words with a text, the first of equals; None where none shares any."
-    words = stems(text)
-    best = max(ASPECTS, key=lambda aspect: len(words & stems(ASPECTS[aspect])))
-    return best if words & stems(ASPECTS[best]) else None
+    shared = {aspect: len(stems(text) & stems(words)) for aspect, words in ASPECTS.items()}
+    best = max(shared, key=shared.get)
+    return best if shared[best] else None
 
 
 def slot_of(text: str, names: Collection[str]) -> tuple[str, str] | None:
@@ -74,35 +70,31 @@ def slot_of(text: str, names: Collection[str]) -> tuple[str, str] | None:
 
 
 @rule('units')
-def units_rule(session: Session, speakers: Sequence[str] = (), known: Sequence[str] = ()) -> UnitsReply:
-    "Answer the role of semantic units: the sentences with three words of content that fill a slot or have an aspect."
-    people, lines = tuple(dict.fromkeys((*speakers, *session.speakers))), []
-    for turn in session.turns:
-        for sentence in sentences(turn.text):
-            fact = retold(sentence, turn.speaker, day_said(turn, session))
-            person, slot = slot_of(fact, people) or (turn.speaker, '')
-            aspect = _SLOTS[slot][0] if slot else aspect_of(sentence)
-            if aspect and not sentence.endswith('?') and len(content_words(sentence, people)) > 2:
-                lines.append(UnitLine(person=person, aspect=aspect, fact=fact, slot=slot, turns=[turn.id]))
+def units_rule(session: Session, speakers: Sequence[str] = (), **shown) -> UnitsReply:
+    "Answer the role of semantic units: the statements that fill a slot or have an aspect."
+    people, lines = (*speakers, *session.speakers), []
+    for turn, text in stated(session, speakers):
+        person, slot = slot_of(text, people) or (turn.speaker, '')
+        aspect = _SLOTS[slot][0] if slot else aspect_of(text)
+        if aspect:
+            lines.append(UnitLine(person=person, aspect=aspect, fact=text, slot=slot, turns=[turn.id]))
     return UnitsReply(units=lines)
 
 
 @rule('topics')
-def topics_rule(episodes: Sequence[Episode], titles: Sequence[str] = ()) -> TopicsReply:
+def topics_rule(episodes: Sequence[Episode], **shown) -> TopicsReply:
     "Answer the role of topics: the speaker and the aspect of each episode."
     groups = {}
-    for episode in sorted(episodes, key=lambda episode: episode.id):
+    for episode in episodes:
         aspect = aspect_of(episode.text)
         if aspect:
             title = ': '.join(filter(None, [episode.speaker, aspect]))
             groups.setdefault(title, []).append(episode.id)
-    return TopicsReply(topics=[TopicLine(title=title, episodes=ids) for title, ids in sorted(groups.items())])
+    return TopicsReply(topics=[TopicLine(title=title, episodes=ids) for title, ids in groups.items()])
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #3106f4e2
 @rule('cues')
-def _cues_rule(
-    question: str, speakers: Sequence[str] = (), asked: TimeSpan | None = None, labels: Sequence[str] = ()
-) -> CuesReply:
+def _cues_rule(question, speakers=(), asked=None, **shown) -> CuesReply:
     "Answer the role of cues: names, words of content and times."
     times = [str(span) for *_, span in find_times(question, asked.start if asked else None)]
     return CuesReply(cues=[*cues_in(question, speakers), *times])
@@ -110,33 +102,23 @@ def _cues_rule(
 
 @rule('navigate')
 def navigate_rule(
-    question,
-    tools,
-    ways=(),
-    known=(),
-    fresh=(),
-    history=(),
-    breadth=5,
-    steps_left=1,
-    speakers=(),
-    asked=None,
-    stop_early=True,
-    topics=(),
+    question, tools, ways=(), known=(), history=(), breadth=5, speakers=(), stop_early=True, **shown
 ) -> dict:
     "Answer f_select and Stop: the best branches, until nothing is lacking or new."
-    if stop_early and history and not unmet(requirements(question, speakers), known, fresh):
-        return {'reasoning': 'All that the question needs is known.', 'mode': 'Answer', 'calls': []}
     names = {tool.name for tool in tools}
     calls = [call for call in untried_calls(map(call_of, ways), history) if call.function in names][:breadth]
+    reasoning = ' '.join(call.reasoning for call in calls) or 'Nothing new appears.'
+    if stop_early and history and not unmet(requirements(question, speakers), known):
+        reasoning, calls = 'All that the question needs is known.', []
     return {
-        'reasoning': ' '.join(call.reasoning for call in calls) or 'Nothing new appears.',
+        'reasoning': reasoning,
         'mode': 'Navigate' if calls else 'Answer',
         'calls': [{'function': call.function, 'parameters': call.parameters} for call in calls],
     }
 
 
 @rule('route')
-def route_rule(question, found=(), known=(), speakers=(), asked=None, told=()) -> dict:
+def route_rule(question, found=(), speakers=(), **shown) -> dict:
     "Answer f_route: keep what covers a third of a requirement, best first; the time of the best is a cue."
     needs = requirements(question, speakers)
     kept = [line for line in found if relevance(line, needs) >= PART]
@@ -146,9 +128,3 @@ def route_rule(question, found=(), known=(), speakers=(), asked=None, told=()) -
         'keep': [line.id for line in kept],
         'cues': [str(line.day) for line in kept[:1] if line.day],
     }
-
-
-@rule('recall')
-def _recall_rule(question, lines=(), draft='', asked=None, may_refuse=True) -> AnswerReply:
-    "Answer the final role."
-    return extract_answer(question, lines, may_refuse)

@@ -9,63 +9,56 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 
-from ..core.calls import seen_lines, ToolCall, ToolUse, untried_calls
+from ..core.calls import seen_lines, ToolCall, untried_calls
 from ..core.conversation import Session, Turn
 from ..core.roles import AnswerReply, rule
-from ..core.text import content_words, sentences
+from ..core.text import content_words, language_code, sentences
 from ..core.time import find_times, PASTS, phrase
-from ..core.tools import searches_of, Tool
-from ..remem.facts import Gist
+from ..core.tools import searches_of
+from ..remem.facts import Fact, Gist
 from ..remem.prompts import FactLine, FactsReply, GistLine, GistsReply, TimelineReply
 from .text import ADVERB, extract_answer, retold, third_person
 
 # %% auto #0
-__all__ = ['day_said', 'statements', 'gists_rule', 'clauses', 'facts_of', 'facts_rule']
+__all__ = ['statements', 'stated', 'gists_rule', 'clauses', 'facts_of', 'facts_rule']
 
 # %% ../../nbs/9_rules/02_remem.ipynb #b8587217
-def day_said(turn: Turn, session: Session) -> date | None:
-    "Return the day against which a turn's `yesterday` is read: its own, else that of its session."
-    moment = turn.time or session.time
-    return moment.date() if moment else None
+def statements(turn: Turn, day: date | None, names: Iterable[str] = (), language: str = 'auto') -> list[str]:
+    "Return the sentences with content of a turn as texts that stand alone, and what its picture shows."
+    said = [sentence for sentence in sentences(turn.text) if content_words(sentence, tuple(names))]
+    pictures = [f'{turn.speaker or "Somebody"} shares {turn.caption}.'] if turn.caption else []
+    return [retold(sentence, turn.speaker, day, language) for sentence in said] + pictures
 
 
-def statements(turn: Turn, day: date | None, names: Iterable[str] = ()) -> list[str]:
-    "Return what a turn says in texts that stand alone, each of three words of content or more if there are so many, and its picture."
-    names, texts, held = tuple(names), [], ''
-    for sentence in sentences(turn.text):
-        held = f'{held} {sentence}'.strip()
-        if len(content_words(held, names)) > 2:
-            texts.append(held)
-            held = ''
-    if texts:
-        texts[-1] = f'{texts[-1]} {held}'.strip()
-    elif content_words(held, names):
-        texts.append(held)
-    texts = [retold(text, turn.speaker, day) for text in texts]
-    return texts + ([f'{turn.speaker or "Somebody"} shares {turn.caption}.'] if turn.caption else [])
+def _turns_of(session: Session, speakers: Iterable[str]) -> Iterator[tuple]:
+    "Yield each turn with the day on which it was said, the names of who takes part, and the language of its times."
+    code = language_code('\n'.join(turn.text for turn in session.turns))
+    for turn in session.turns:
+        moment = turn.time or session.time
+        yield turn, moment and moment.date(), (*speakers, *session.speakers), 'auto' if code == 'en' else code
+
+
+def stated(session: Session, speakers: Iterable[str] = ()) -> Iterator[tuple[Turn, str]]:
+    "Yield the statements of a session, each behind its turn."
+    for turn, *context in _turns_of(session, speakers):
+        for text in statements(turn, *context):
+            yield turn, text
 
 
 @rule('gists')
 def gists_rule(session: Session, speakers: Sequence[str] = (), **shown) -> GistsReply:
-    "Answer the role of gists: the statements of each turn. What else is shown is for a model."
-    lines = []
-    for turn in session.turns:
-        for text in statements(turn, day_said(turn, session), {*speakers, *session.speakers}):
-            lines.append(GistLine(text=text, turns=[turn.id]))
-    return GistsReply(gists=lines)
+    "Answer the role of gists: the statements of each turn."
+    return GistsReply(gists=[GistLine(text=text, turns=[turn.id]) for turn, text in stated(session, speakers)])
 
 # %% ../../nbs/9_rules/02_remem.ipynb #dc7749b8
 _STOPS = r'[;:,!?…–—()\[\]"“”]|\.\W*$|\b(?:and(?! others)|but|or|so|because|although|though|while|when|if|which|who)\b'
 _PREPOSITION = '(?:up|off|out|down|away|back|over|through|into|onto|to|in|on|at|with|for|from|about|of|as|by)'
-_PREDICATE = '|'.join(
-    (
-        r'(?:is|are|was|were) the \S+ of',  # an office
-        rf'(?:(?:is|are|was|were|has|have|had|been)(?: {ADVERB}| not)* )+(?:[a-z]+(?:ed|ing|en)|{"|".join(PASTS)})',
-        rf"(?:can|could|will|would|should|may|might|must|does|did)(?:n['’]t)?(?: {ADVERB}| not)* [a-z]+",
-        rf'(?!(?:a|an|the|all|too|not|that|{_PREPOSITION}) )[a-z]+',
-    )
+_PREDICATE = (
+    rf'(?:(?:is|are|was|were|has|have|had|been)(?: {ADVERB}| not)* )+(?:[a-z]+(?:ed|ing|en)|{"|".join(PASTS)})'
+    rf"|(?:can|could|will|would|should|may|might|must|does|did)(?:n't)?(?: {ADVERB}| not)* [a-z]+"
+    rf'|(?!(?:a|an|the|all|too|not|that|{_PREPOSITION}) )[a-z]+'
 )
-_LONGEST = 12  # words of an object; more is no phrase
+_DANGLING = re.compile(rf'(?:(?:^| )(?:{_PREPOSITION}|an?|the|since|until|during))+$')
 
 
 def clauses(sentence: str, people: Iterable[str]) -> Iterator[tuple[str, str, str]]:
@@ -73,33 +66,31 @@ def clauses(sentence: str, people: Iterable[str]) -> Iterator[tuple[str, str, st
     names = '|'.join(map(re.escape, filter(None, people))) or '(?!)'
     predicate = rf'(?:{ADVERB} )*(?:{_PREDICATE})(?: {_PREPOSITION})?'
     clause = re.compile(rf'\b((?:{names})(?: and others)?) ({predicate}) (\S.*)')
-    dangling = re.compile(rf'(?:(?:^| )(?:{_PREPOSITION}|an?|the|since|until|during))+$')
     for piece in re.split(_STOPS, sentence):
         for subject, verb, thing in clause.findall(' '.join(piece.split())):
-            thing = dangling.sub('', thing.strip(" '’"))
-            if 0 < len(thing.split()) <= _LONGEST:
+            thing = _DANGLING.sub('', thing.strip(" '’"))
+            if thing:
                 yield subject, verb, thing
 
 
-def facts_of(turn: Turn, day: date | None, names: Iterable[str] = ()) -> Iterator[FactLine]:
+def facts_of(turn: Turn, day: date | None, names: Iterable[str] = (), language: str = 'auto') -> Iterator[FactLine]:
     "Yield the facts that a turn states, and the picture that it shares."
     for sentence in sentences(turn.text):
-        if sentence.endswith('?'):
-            continue
         text, when = third_person(sentence, turn.speaker), None
-        for start, end, span in reversed(find_times(text, day)):
+        for start, end, span in reversed(find_times(text, day, language)):
             text, when = f'{text[:start]};{text[end:]}', phrase(span)
         for subject, predicate, thing in clauses(text, dict.fromkeys((turn.speaker, *names))):
-            yield FactLine(subject=subject, predicate=predicate, object=thing, point_in_time=when, turns=[turn.id])
+            if not sentence.endswith('?'):  # a question claims nothing
+                yield FactLine(subject=subject, predicate=predicate, object=thing, point_in_time=when, turns=[turn.id])
     if turn.caption:
         yield FactLine(subject=turn.speaker or 'Somebody', predicate='shared', object=turn.caption, turns=[turn.id])
 
 
 @rule('facts')
 def facts_rule(session: Session, speakers: Sequence[str] = (), **shown) -> FactsReply:
-    "Answer the role of facts: those of each turn. What else is shown is for a model."
-    names = (*speakers, *session.speakers)
-    return FactsReply(facts=[fact for turn in session.turns for fact in facts_of(turn, day_said(turn, session), names)])
+    "Answer the role of facts: those of each turn."
+    turns = _turns_of(session, speakers)
+    return FactsReply(facts=[fact for turn, *context in turns for fact in facts_of(turn, *context)])
 
 
 @rule('memories')
@@ -108,41 +99,35 @@ def _memories_rule(**shown) -> dict:
     return {'gists': gists_rule(**shown).gists, 'facts': facts_rule(**shown).facts}
 
 # %% ../../nbs/9_rules/02_remem.ipynb #5403d39e
-def _next_call(question: str, tools: Sequence[Tool], history: Sequence[ToolUse]) -> ToolCall:
-    lines = seen_lines(history)
-    searches = sorted(searches_of(tools), key=lambda tool: tool.name != 'lexical_retrieve')
-    calls = [ToolCall('Look for it.', tool.name, {'query': question}) for tool in searches]
-    if any(tool.name == 'find_gist_contexts' for tool in tools):
-        gists = [line for line in lines if isinstance(line, Gist)]
-        why = 'See what stands around this gist.'
-        calls += [ToolCall(why, 'find_gist_contexts', {'gist_id': gist.id}) for gist in gists]
-    if untried := untried_calls(calls, history):
-        return untried[0]
-    tool = next((tool for tool in tools if tool.ends), tools[0])
-    text = extract_answer(question, lines).answer if tool.ends else question
-    needed = [name for name, field in tool.arguments.model_fields.items() if field.is_required()]
-    return ToolCall('Nothing is left to look at.', tool.name, dict.fromkeys(needed, text))
-
-
 @rule('select')
-def _select_rule(question, tools, history=(), steps_left=1, asked=None, may_refuse=True) -> dict:
-    "Answer the role that picks a tool."
-    call = _next_call(question, tools, history)
+def _select_rule(question, tools, history=(), **shown) -> dict:
+    "Answer the role that picks a tool: a search, what stands around each line that was seen, then the answer."
+    names, lines = {tool.name for tool in tools}, seen_lines(history)
+    calls = [ToolCall('Look for it.', tool.name, {'query': question}) for tool in searches_of(tools)]
+    around, alike = [], []
+    for line in lines:
+        if isinstance(line, Gist):
+            around.append(ToolCall('See what stands around this gist.', 'find_gist_contexts', {'gist_id': line.id}))
+        elif isinstance(line, Fact):
+            arguments = {'subject': line.subject, 'predicate': line.predicate}
+            alike.append(ToolCall('See what else is known of this kind.', 'find_entity_contexts', arguments))
+    calls += [*around[:1], *alike[:1], *around[1:]]
+    untried = untried_calls([call for call in calls if call.function in names], history)
+    arguments = {'answer': extract_answer(question, lines).answer}
+    call = (untried or [ToolCall('Nothing is left to look at.', 'output_answer', arguments)])[0]
     return {'reasoning': call.reasoning, 'call': {'function': call.function, 'parameters': call.parameters}}
 
 
 @rule('synthesize')
-def _synthesize_rule(question, history=(), draft='', asked=None, may_refuse=True) -> AnswerReply:
+def _synthesize_rule(question, history=(), may_refuse=True, **shown) -> AnswerReply:
     "Answer the role of the final answer."
-    reply = extract_answer(question, seen_lines(history), may_refuse)
-    return reply if draft in ('', reply.answer) else AnswerReply(answer=draft)
+    return extract_answer(question, seen_lines(history), may_refuse)
 
 
 @rule('timeline')
-def _timeline_rule(question, history=(), draft='', asked=None, may_refuse=True) -> TimelineReply:
+def _timeline_rule(question, history=(), **shown) -> TimelineReply:
     "Answer the role of TISER: the lines that have a time, in the order of their times, and the answer."
-    dated = [line for line in seen_lines(history) if line.day]
-    dated.sort(key=lambda line: (line.day.start or line.day.end, line.id))
-    answer = _synthesize_rule(question, history, draft, asked, may_refuse)
+    dated = sorted((line for line in seen_lines(history) if line.day), key=lambda line: line.day.isoformat())
+    answer = _synthesize_rule(question, history, **shown)
     timeline = [f'{line.day}: {line.text}' for line in dated]
     return TimelineReply(timeline=timeline, answer=answer.answer, sources=answer.sources)

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -15,79 +14,57 @@ from ..baselines import ThoughtReply
 from ..core.conversation import Snippet
 from ..core.roles import AnswerReply, NO_INFORMATION, QueryReply, rule
 from ..core.scripts import split_words
-from ..core.text import asked_speakers, cache_texts, coverage, FRAME, named_in, question_kind
-from ..core.text import reference_day, sentences, SMALL_TALK, speakers_in, stems, STOP_WORDS, times_of
-from ..core.text import tokenize, with_dates
-from ..core.time import find_times, PASTS, TimeSpan
+from ..core.text import asked_speakers, cache_texts, coverage, FRAME, named_in, question_kind, reference_day
+from ..core.text import sentences, speakers_in, stems, STOP_WORDS, times_of, with_dates
+from ..core.time import PASTS, TimeSpan
 from ..memr3.prompts import _numbered, known_from
-from ..memr3.router import ACTIONS, Decision
+from ..memr3.router import Decision
 from ..memr3.tracker import Claim, EvidenceGap, TrackerReply
 
 # %% auto #0
-__all__ = ['PART', 'ENOUGH', 'ADVERB', 'keywords', 'recurring_words', 'Requirement', 'requirements', 'relevance', 'supports',
-           'unmet', 'next_queries', 'extract_answer', 'third_person', 'retold', 'claim_of', 'track_rule']
+__all__ = ['PART', 'ENOUGH', 'ADVERB', 'keywords', 'Requirement', 'requirements', 'relevance', 'supports', 'unmet',
+           'next_queries', 'extract_answer', 'third_person', 'retold', 'claim_of', 'track_rule']
 
 # %% ../../nbs/9_rules/01_text.ipynb #f06ddff5
 PART = 1 / 3  # a line that covers this part of a requirement is worth keeping
 ENOUGH = 0.6  # a line that covers this part supports it
-_ANY_DAY = date(2000, 1, 1)  # where a time stands in a text depends on no day
 
 
 @cache_texts
 def keywords(text: str, names: tuple[str, ...] = ()) -> tuple[str, ...]:
-    "Return the words that carry a topic, one for a stem: without stop words, frame words ('what kind of'), names and dates."
+    "Return the words that carry a topic, one for a stem: without stop words, frame words ('what kind of') and names."
     left_out = FRAME | stems(' '.join(names))
-    for start, end, _ in reversed(find_times(text, _ANY_DAY)):
-        text = text[:start] + ' ' + text[end:]
     by_stem = {}
     for word in split_words(text):
-        for stem in tokenize(word)[:1]:
-            if stem not in left_out:
-                by_stem.setdefault(stem, word)
+        if not stems(word) <= left_out:
+            by_stem.setdefault(stems(word), word)
     return tuple(by_stem.values())
-
-
-def recurring_words(texts: Iterable[str], known: Iterable[str], limit: int) -> list[str]:
-    "Return the words that recur most in some texts: what else the topic is called. Small talk and known words are left out."
-    left_out, counts, first = SMALL_TALK | stems(' '.join(known)), Counter(), {}
-    for text in texts:
-        for word in keywords(text):
-            first.setdefault(stems(word), word)
-            if not stems(word) <= left_out:
-                counts[stems(word)] += 1
-    return [first[key] for key, _ in counts.most_common(limit)]
 
 
 @dataclass(frozen=True)
 class Requirement:
-    "One thing that an answer needs (MemR3, Definition B.1): a fact, a date, or all members of a list."
+    "One thing that an answer needs (MemR3, Definition B.1): a fact or a date."
 
-    kind: str  # 'fact', 'date' or 'list'
+    kind: str  # 'fact' or 'date'
     words: tuple[str, ...]  # the topic
     person: str | None = None  # whom it is about
 
     @property
     def text(self) -> str:
         "The requirement in words; the same requirement has the same words."
-        what = {'fact': 'what is said of', 'list': 'every mention of', 'date': 'the date of'}[self.kind]
+        what = 'the date of' if self.kind == 'date' else 'what is said of'
         person = f' ({self.person})' if self.person else ''
         return f'{what} {" ".join(self.words) or "it"}{person}'
 
 
-_KINDS = {'when': 'date', 'interval': 'date', 'list': 'list', 'how many': 'list'}
-
-
 def requirements(question: str, speakers: Iterable[str] = ()) -> tuple[Requirement, ...]:
-    "Return R(q), at least one: what must be known to answer a question about some speakers."
-    asked = question_kind(question)
-    kind, speakers = _KINDS.get(asked, 'fact'), tuple(speakers)
+    "Return R(q), at least one: what must be known to answer a question about some speakers; for an interval two dates."
+    asked, speakers = question_kind(question), tuple(speakers)
+    kind = 'date' if asked in ('when', 'interval') else 'fact'
+    topics = question.split(' between ')[-1].split(' and ', 1) if asked == 'interval' else [question]
     people = asked_speakers(question, speakers) or (None,)
-    topic, *anchors = re.split(r'\b(?:after|before|since|while|whose)\b', question)
-    topics = question.split(' between ')[-1].split(' and ', 1) if asked == 'interval' else [topic]
-    needs = [Requirement('fact', keywords(anchor, speakers)) for anchor in anchors]
-    needs += [Requirement(kind, keywords(part, speakers), person) for part in topics for person in people]
-    needs = [need for need in needs if need.words]
-    return tuple(dict.fromkeys(needs)) or (Requirement(kind, (), people[0]),)
+    needs = [Requirement(kind, keywords(topic, speakers), person) for topic in topics for person in people]
+    return tuple(dict.fromkeys(needs))
 
 
 def relevance(line: Snippet, needs: Iterable[Requirement]) -> float:
@@ -101,142 +78,105 @@ def supports(line: Snippet, need: Requirement) -> bool:
     return relevance(line, [need]) >= ENOUGH and (need.kind != 'date' or bool(times_of(line)))
 
 
-def unmet(
-    needs: Iterable[Requirement],
-    known: Sequence[Snippet],  # all evidence, the newest included
-    fresh: Sequence[Snippet] = (),  # what the last search brought
-) -> list[Requirement]:
-    "Return the requirements that are open."
-    still_open = []
-    for need in needs:
-        grows = need.kind == 'list' and any(relevance(line, [need]) >= PART for line in fresh)
-        if grows or not any(supports(line, need) for line in known):
-            still_open.append(need)
-    return still_open
+def unmet(needs: Iterable[Requirement], known: Sequence[Snippet]) -> list[Requirement]:
+    "Return the requirements that no line supports."
+    return [need for need in needs if not any(supports(line, need) for line in known)]
 
 
-def next_queries(need: Requirement, known: Sequence[Snippet], names: Iterable[str] = ()) -> list[str]:
-    "Return queries for a requirement: its person with its topic, the topic and words that recur in the best lines, and what no line has of it."
-    best = _ranked(known, [need])[:3]
-    company = recurring_words((line.text for line in best), [*need.words, *names], 4)
+def next_queries(need: Requirement, known: Sequence[Snippet], last_query: str = '') -> list[str]:
+    "Return queries for a requirement other than the last one: its person with its topic, and with what no line has of it."
     seen = stems(' '.join(line.text for line in known))
     unseen = [word for word in need.words if not stems(word) <= seen]
     address = f'{need.person}: ' if need.person else ''
-    topics = [' '.join(words) for words in (need.words, [*need.words, *company], unseen)]
-    return [address + topic for topic in dict.fromkeys(topics) if topic] or [address]
+    queries = dict.fromkeys(address + ' '.join(words) for words in (need.words, unseen or need.words))
+    return [query for query in queries if query != last_query] or [last_query]
 
 
-def _ranked(lines: Iterable[Snippet], needs: Sequence[Requirement]) -> list[Snippet]:
-    "Return the lines that cover anything, best first; ties keep their order."
-    asked = {need.person for need in needs}
+def _ranked(lines: Iterable[Snippet], need: Requirement) -> list[Snippet]:
+    "Return the lines that cover anything of a requirement: those that support it, then the others, best first; ties keep their order."
 
-    def rank(line: Snippet) -> tuple[bool, float]:
+    def rank(line):
         # what contradicts a person's own words comes behind all else, unless its speaker is asked about
-        is_dispute = bool(getattr(line, 'disputes', '')) and line.speaker not in asked
-        return is_dispute, -relevance(line, needs)
+        is_dispute = bool(getattr(line, 'disputes', '')) and line.speaker != need.person
+        return is_dispute, not supports(line, need), -relevance(line, [need])
 
-    return sorted((line for line in lines if relevance(line, needs) > 0), key=rank)
+    return sorted((line for line in lines if relevance(line, [need]) > 0), key=rank)
 
 # %% ../../nbs/9_rules/01_text.ipynb #cf489215
-def _best_sentence(line: Snippet, needs: Sequence[Requirement]) -> str:
-    "Return the sentence or caption that covers most of a requirement; of equals the longest."
-    parts = [sentence for part in re.split(r'(?=\[shares )', line.text) for sentence in sentences(part)]
-    return max(parts, key=lambda part: (relevance(replace(line, text=part), needs), len(part)), default=line.text)
-
-
-def _date_of(need: Requirement, lines: Sequence[Snippet], unit: str | None) -> tuple[str, TimeSpan] | None:
-    "Return the id of a line and the time that it tells, in the unit that is asked for if there is such a time."
-    best = _ranked(lines, [need])
-    for line in best:
-        spans = times_of(line)
-        if spans and 2 * relevance(line, [need]) >= relevance(best[0], [need]):
-            return line.id, next((span for span in spans if span.granularity == unit), spans[0])
-    day = reference_day(best[0]) if best else None
-    return (best[0].id, TimeSpan.day(day)) if day else None
+def _copied(line: Snippet, need: Requirement) -> str:
+    "Return the first time that a line tells, else the day on which it was said, for a date; else the best of its sentences."
+    times, day = times_of(line), reference_day(line)
+    if need.kind == 'date' and (times or day):
+        return str(times[0] if times else TimeSpan.day(day))
+    return max(sentences(line.text), key=lambda part: relevance(replace(line, text=part), [need]), default=line.text)
 
 
 def extract_answer(question: str, lines: Sequence[Snippet], may_refuse: bool = True) -> AnswerReply:
-    "Return the answer that the lines allow to copy, with their ids. Where none covers the question: a refusal, or the first line."
-    needs, kind = requirements(question, speakers_in(lines)), question_kind(question)
-    asked = [need for need in needs if need.kind != 'fact'] or needs  # a fact beside a date or a list only describes it
-    best = _ranked(lines, asked) or _ranked(lines, needs) or ([] if may_refuse else list(lines[:1]))
-    if not best:
-        return AnswerReply(answer=NO_INFORMATION)
-    if kind in ('when', 'interval'):
-        unit = re.search(r'\b(?:what|which) (year|month|weekend|week|day)\b', question, re.I)
-        dates = [_date_of(need, lines, unit and unit[1].lower()) for need in asked]
-        dates = dict(list(filter(None, dates))[: 2 if kind == 'interval' else 1])
-        if dates:
-            return AnswerReply(answer=' and '.join(map(str, dates.values())), sources=list(dates))
-    best = best[:3] if kind == 'list' else best[:1]
-    answer = ' '.join(_best_sentence(line, asked) for line in best)
-    return AnswerReply(answer=answer, sources=[line.id for line in best])
+    "Return what the best line for each requirement says, with their ids. Where no line covers anything: a refusal, or the first line."
+    answers, needs = {}, requirements(question, speakers_in(lines))
+    for need in needs:
+        for line in _ranked(lines, need)[:1]:
+            answers.setdefault(line.id, _copied(line, need))
+    if lines and not answers and not may_refuse:
+        answers[lines[0].id] = _copied(lines[0], needs[0])
+    answer = '; '.join(answers.values()) if answers else NO_INFORMATION
+    return AnswerReply(answer=answer, sources=list(answers))
 
 
 @rule('query')
-def _query_rule(question, asked=None) -> QueryReply:
+def _query_rule(question, **shown) -> QueryReply:
     return QueryReply(query=question)
 
 
+@rule('recall')
 @rule('answer')
-def _answer_rule(question, lines=(), draft='', asked=None, may_refuse=True, shown=()) -> AnswerReply:
+def _answer_rule(question, lines=(), may_refuse=True, **shown) -> AnswerReply:
     return extract_answer(question, lines, may_refuse)
 
 # %% ../../nbs/9_rules/01_text.ipynb #efb69757
 ADVERB = '(?:always|never|ever|just|still|also|even|now|only|often|sometimes|already|almost|both|then|soon|once|quite|[a-z]{3,}ly)'
-_FORMS = {'am': 'is', 'are': 'is', 'were': 'was', 'have': 'has', 'do': 'does'}
-_SHORT = {'m': 'am', 're': 'are', 've': 'have', 'll': 'will', 'd': 'would'}
-_AUXILIARY = "(?:am|was|have|had|do|did|can|could|will|would|shall|should|may|might|must)(?:n['’]t)?"
+_FORMS = {"'m": 'is', "'ve": 'has', "'ll": 'will', "'d": 'would', 'am': 'is', 'have': 'has', 'do': 'does'}
+_FORMS |= {"haven't": "hasn't", "don't": "doesn't"}
+# what is quoted; or me, my, we; or I, its adverbs and its verb
+_FIRST = re.compile(
+    r'("[^"]*"|“[^”]*”)'
+    r"|\b((?i:me|myself|my|we(?:['’](?:ve|re|ll))?))\b"
+    rf"|\bI\b(?:((?: {ADVERB}\b)*)(?: |(?=['’]))(['’]?[a-z]+(?:['’]t)?))?"
+)
 
 
 def _third(verb: str) -> str:
     "Return the verb behind I as it stands behind a name: love → loves, haven't → hasn't."
-    stem = re.sub("n['’]t$", '', verb)
-    if stem in _FORMS:
-        return _FORMS[stem] + verb[len(stem) :]
-    if stem in STOP_WORDS - {'get', 'like'} or stem in PASTS or re.search('[^e]ed$|ing$|[^su]s$|[^a-z]', verb):
+    verb = verb.replace('’', "'")
+    if verb in _FORMS:
+        return _FORMS[verb]
+    if verb in STOP_WORDS - {'get', 'like'} or verb in PASTS or re.search("[^e]ed$|ing$|[^su]s$|'", verb):
         return verb
-    if re.search('[^aeiou]y$', verb):
-        return verb[:-1] + 'ies'
-    return verb + ('es' if re.search('(?:s|x|z|ch|sh|o)$', verb) else 's')
-
-
-def _renamed(text: str, speaker: str) -> str:
-    "Return a text without quotations, with the speaker's name in the place of I, me, my and we."
-
-    def written_out(match: re.Match) -> str:
-        return f'{match[1]} {_SHORT[match[2].lower()]}'
-
-    def as_asked(match: re.Match) -> str:
-        verb = _third(match[1].lower())
-        return f'{verb.capitalize() if match[1].istitle() else verb} {speaker}'
-
-    def as_subject(match: re.Match) -> str:
-        return speaker + match[1] + (f' {_third(match[2])}' if match[2] else '')
-
-    objects = {'me': speaker, 'myself': speaker, 'my': f"{speaker}'s", 'we': f'{speaker} and others'}
-    text = re.sub(r"\b(I|we)['’](m|re|ve|ll|d)\b", written_out, text, flags=re.I)
-    names = r'\b(?:me|myself|my(?! go(?:d|sh|odness)\b)|we)\b'
-    text = re.sub(names, lambda match: objects[match[0].lower()], text, flags=re.I)
-    text = re.sub(rf'\b({_AUXILIARY}) I\b', as_asked, text, flags=re.I)
-    return re.sub(rf"\bI\b((?: {ADVERB}\b)*)(?: ([a-z]+(?:['’]t)?))?", as_subject, text)
+    stem = re.sub('([^aeiou])y$', r'\1ie', verb)
+    return stem + ('es' if re.search('(?:s|x|z|ch|sh|o)$', stem) else 's')
 
 
 def third_person(text: str, speaker: str) -> str:
     "Return what a speaker said with the name in the place of I, me, my and we; quotations stay, and so do notes of nobody."
-    if not speaker:
-        return text
-    parts = re.split('("[^"]*"|“[^”]*”)', text)
-    parts[::2] = [_renamed(part, speaker) for part in parts[::2]]
-    return ''.join(parts)
+    others = f'{speaker} and others'
+    pronouns = {'me': speaker, 'myself': speaker, 'my': f"{speaker}'s"}
+    pronouns |= {'we': others, "we've": f'{others} have', "we're": f'{others} are', "we'll": f'{others} will'}
+
+    def with_name(match):
+        quoted, pronoun, adverbs, verb = match.groups()
+        if quoted or pronoun:
+            return quoted or pronouns[pronoun.lower().replace('’', "'")]
+        return f'{speaker}{adverbs} {_third(verb)}' if verb else speaker
+
+    return _FIRST.sub(with_name, text) if speaker else text
 
 
-def retold(text: str, speaker: str, day: date | None) -> str:
+def retold(text: str, speaker: str, day: date | None, language: str = 'auto') -> str:
     "Return what was said on a day as a sentence that stands alone: with names, and the meaning of relative times in brackets."
     sentence = third_person(text, speaker)
     if speaker not in sentence:
-        sentence = f'{speaker} {"asks" if text.endswith("?") else "says"}: {sentence}'
-    return with_dates(sentence, day)
+        sentence = f'{speaker} says: {sentence}'
+    return with_dates(sentence, day, language)
 
 # %% ../../nbs/9_rules/01_text.ipynb #ba411d58
 def claim_of(line: Snippet) -> Claim:
@@ -245,50 +185,40 @@ def claim_of(line: Snippet) -> Claim:
     return Claim(text=' '.join(dated.line.split()), sources=[line.id])
 
 
-def _query(need: Requirement, known: Sequence[Snippet], last_query: str, names: Iterable[str]) -> str:
-    "Return the first query for a requirement that differs from the last one."
-    queries = next_queries(need, known, names)
-    return next((query for query in queries if query != last_query), queries[0])
-
-
 @rule('track')
 def track_rule(
     question: str,
     snippets: Sequence[Snippet] = (),  # the newest ones only
     state: EvidenceGap = EvidenceGap(),
     reasoning: str = '',  # what was thought at the last reflection
-    first: str = '',
     queries: Sequence[str] = (),
     due: Decision | None = None,  # what the router will decide whatever is proposed
-    asked: TimeSpan | None = None,
-    allowed: Collection[str] = ACTIONS,  # what a model is offered; the rule goes by `due` alone
+    **shown,  # what else is shown is for a model, here and in the other rules
 ) -> TrackerReply:
     "Answer MemR3's tracker role: claims, gaps, and a query for the first requirement that is open."
-    names = speakers_in([*known_from(state), *snippets])
-    needs = requirements(question, names)
-    fresh = [line for line in snippets if relevance(line, needs) >= PART]
+    needs = requirements(question, speakers_in([*known_from(state), *snippets]))
     claims = [Claim(text=bullet.text, sources=bullet.sources) for bullet in state.evidence]
-    claims += [claim_of(line) for line in fresh]
+    claims += [claim_of(line) for line in snippets if relevance(line, needs) >= PART]
     known = _numbered(claims)
-    missing = unmet(needs, known, fresh)
-    shared = {'evidence': claims, 'gaps': [need.text for need in missing]}
+    missing = unmet(needs, known)
     if (missing and snippets) or (due and due.action == 'retrieve'):
-        query = _query((missing or needs)[0], known, queries[-1] if queries else '', names)
-        return TrackerReply(decision='retrieve', retrieval_query=query, **shared)
-    if missing and not reasoning:
+        query = next_queries((missing or needs)[0], known, queries[-1] if queries else '')[0]
+        decision = {'decision': 'retrieve', 'retrieval_query': query}
+    elif missing and not reasoning:
         thought = f'{len(missing)} of {len(needs)} requirements are open, and nothing more came back.'
-        return TrackerReply(decision='reflect', reasoning=thought, **shared)
-    return TrackerReply(decision='answer', detailed_answer=extract_answer(question, known).answer, **shared)
+        decision = {'decision': 'reflect', 'reasoning': thought}
+    else:
+        decision = {'decision': 'answer', 'detailed_answer': extract_answer(question, known).answer}
+    return TrackerReply(evidence=claims, gaps=[need.text for need in missing], **decision)
 
 
 @rule('think')
-def _thought_rule(question, snippets=(), last_query='', asked=None) -> ThoughtReply:
+def _thought_rule(question, snippets=(), last_query='', **shown) -> ThoughtReply:
     "Answer the role of RAG-CoT-RAG and Self-RAG: whether the lines support every requirement, else the next query."
-    names = speakers_in(snippets)
-    needs = requirements(question, names)
+    needs = requirements(question, speakers_in(snippets))
     missing = unmet(needs, snippets)
     thought = f'{len(missing)} of {len(needs)} requirements are open.'
     if not missing:
         return ThoughtReply(reasoning=thought, decision='answer')
-    query = _query(missing[0], snippets, last_query, names)
+    query = next_queries(missing[0], snippets, last_query)[0]
     return ThoughtReply(reasoning=thought, decision='retrieve', retrieval_query=query)

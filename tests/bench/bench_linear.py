@@ -74,7 +74,7 @@ FUNCTIONS = {
     ],
     'rules.text.track_rule': lambda words: rules.track_rule(words, [snippet(words)]),
     'rules.text.next_queries': lambda words: rules.next_queries(
-        rules.Requirement('list', ('market',)), [snippet(f'market {words}')]
+        rules.Requirement('fact', ('market',)), [snippet(f'market {words}')]
     ),
     'rules.remem.clauses': lambda words: list(remem.clauses(words, ['Ana'])),
     'rules.remem.gists_rule': lambda words: remem.gists_rule(session(words)),

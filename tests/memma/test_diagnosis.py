@@ -144,7 +144,7 @@ def test_answerable_has_no_gaps_and_not_answerable_has_some(inputs):
 @settings(max_examples=80)
 def test_the_gaps_are_the_unmet_needs_and_the_people_of_the_question_are_constraints(inputs):
     judged = diagnose_rule(**inputs)
-    missing = unmet(requirements(inputs['question'], PEOPLE), inputs['evidence'], inputs['fresh'])
+    missing = unmet(requirements(inputs['question'], PEOPLE), inputs['evidence'])
     assert judged.gaps == [need.text for need in missing]
     if missing:
         assert judged.constraints == [name for name in PEOPLE if name in inputs['question']]
@@ -155,7 +155,7 @@ def test_the_gaps_are_the_unmet_needs_and_the_people_of_the_question_are_constra
 @given(st.text(max_size=40), st.lists(st.text(max_size=40), max_size=3), st.lists(st.text(max_size=20), max_size=3))
 def test_the_rules_take_any_text(question, told, asked):
     lines = [line(number, text) for number, text in enumerate(told)]
-    judged = diagnose_rule(question, lines, lines[:1], [question, *asked], asked[:2])
+    judged = diagnose_rule(question, lines, asked[:2])
     assert (judged.decision == 'NOT-ANSWERABLE') == bool(judged.gaps)
     assert isinstance(rewrite_rule(question, judged, lines, [question, *asked], speakers=('Zofia',)).query, str)
     for role, inputs in (

@@ -18,15 +18,12 @@ from memnb.memma.probe_repair import evolve, PROBE_KINDS
 from memnb.memma.prompts import MARK, PROBES
 from memnb.rules.memma import clefts, mark_rule, probes_rule
 from memnb.core.roles import RuleLM
+from memnb.core.scripts import split_words
 from memnb.core.time import find_times, parse_date, TimeSpan
 
 SAMPLE = load_sample()
 NAMES = SAMPLE.speakers
 MOMENT = datetime(2024, 5, 10, 18, 0)
-
-
-def earlier(session):
-    return [turn for one in SAMPLE.sessions[: SAMPLE.sessions.index(session)] for turn in one.turns]
 
 
 def talk(*texts, id='D1', moment=MOMENT, names=('Ada', 'Bo')):
@@ -35,13 +32,13 @@ def talk(*texts, id='D1', moment=MOMENT, names=('Ada', 'Bo')):
     return Session(id, turns, moment)
 
 
-def probed(session, related=(), count=5):
-    return probes_rule(session, related, count).probes
+def probed(session, count=5):
+    return probes_rule(session, count).probes
 
 
 @pytest.fixture(scope='module')
 def made():
-    return {session.id: probes_rule(session, earlier(session), 5, NAMES).probes for session in SAMPLE.sessions}
+    return {session.id: probes_rule(session, 5, NAMES).probes for session in SAMPLE.sessions}
 
 
 # --- the probes of the bundled conversation
@@ -82,7 +79,7 @@ def test_the_same_in_another_process_with_another_order_of_hashes():
         'from memnb.core.conversation import Session, Turn; from memnb.rules.memma import probes_rule\n'
         'things = "bassoon kettle lantern compass ladder violin".split()\n'
         'now = Session("D1", tuple(Turn(f"D1:{n}", "Ada", f"I sold the {thing} to a sailor.") for n, thing in enumerate(things)))\n'
-        'print(probes_rule(now, (), 9).model_dump_json())'
+        'print(probes_rule(now, 9).model_dump_json())'
     )
     told = {
         subprocess.run(
@@ -150,12 +147,8 @@ def test_a_question_and_its_answer_are_the_fact_again(subject, predicate, thing,
         body = question[:-1].split(' was it that ')[-1]
         if kind == 'temporal':
             assert (body, answer) == (f'{subject} {predicate} {thing}', point)
-        elif question.startswith('What was'):
+        else:
             assert (body, answer) == (f'{subject} {predicate}', thing)
-        elif question.startswith('Who'):
-            assert (
-                body.removeprefix('Who or what ').removeprefix('Who ') == f'{predicate} {thing}' and answer == subject
-            )
 
 
 # --- anything at all
@@ -166,21 +159,16 @@ words = st.sampled_from(
 texts = st.lists(words, max_size=14).map(' '.join) | st.text(max_size=30)
 
 
-@given(st.lists(texts, max_size=5), st.lists(texts, max_size=4), st.integers(0, 6), st.booleans())
+@given(st.lists(texts, max_size=5), st.integers(0, 6), st.booleans())
 @settings(max_examples=150)
-def test_any_talk_gives_probes_that_keep_to_the_laws(now, past, count, known):
+def test_any_talk_gives_probes_that_keep_to_the_laws(now, count, known):
     session = talk(*now, moment=MOMENT if known else None)
-    related = list(talk(*past, id='D0').turns)
-    lines = probed(session, related, count)
-    assert lines == probed(session, related, count) and len(lines) == min(count, len(probed(session, related, 99)))
+    lines = probed(session, count)
+    assert lines == probed(session, count) and len(lines) == min(count, len(probed(session, 99)))
     assert len({line.turns[-1] for line in lines}) == len(lines)
     ids = {turn.id for turn in session.turns}
     for line in lines:
-        assert (
-            line.turns[-1] in ids
-            and {*line.turns} <= ids | {turn.id for turn in related}
-            and line.kind in ('single', 'temporal')
-        )
+        assert line.turns[-1] in ids and line.kind in ('single', 'temporal')
         assert line.question.endswith('?') and line.answer.strip() and line.answer not in line.question
         assert len(line.turns) == 1
 
@@ -193,34 +181,19 @@ def right(gold, answer, question='What?'):
 
 
 days = st.dates(date(1990, 1, 1), date(2030, 12, 28))
-SHAPES = ('{0.day} {0:%B} {0.year}', '{0:%B} {0.day}, {0.year}', '{0:%Y-%m-%d}')
 
 
-@given(
-    days,
-    days,
-    st.sampled_from(SHAPES),
-    st.sampled_from(SHAPES),
-    st.sampled_from(['{}', 'It was on {}.', 'I think {}, at noon']),
-)
-def test_a_day_is_right_in_any_shape_and_another_is_wrong(day, other, one, two, frame):
-    gold = one.format(day)
-    assert right(gold, frame.format(two.format(day)))
-    assert right(gold, frame.format(two.format(other))) == (day == other)
-    assert not right(gold, frame.format(two.format(day + timedelta(1)))) and not right(
-        gold, frame.format(two.format(day - timedelta(1)))
-    )
-    assert right(gold, f'{two.format(day)} or {two.format(other)}') == (day == other)
+@given(days, days, st.sampled_from(['{}', 'It was on {}.', 'I think {}, at noon']))
+def test_a_day_is_right_and_another_is_wrong(day, other, frame):
+    gold = str(TimeSpan.day(day))
+    assert right(gold, frame.format(gold))
+    assert right(gold, frame.format(TimeSpan.day(other))) == (day == other)
 
 
 @given(days)
-def test_a_coarser_or_a_finer_time_is_another_time(day):
+def test_a_coarser_time_is_another_time(day):
     month, year = f'{day:%B} {day.year}', str(day.year)
-    for gold, answer in (
-        (str(TimeSpan.day(day)), month),
-        (month, str(TimeSpan.day(day))),
-        (month, year),
-    ):
+    for gold, answer in ((str(TimeSpan.day(day)), month), (month, year)):
         assert not right(gold, answer) and right(gold, gold)
     assert right(year, f'It was in {year}.') and not right(year, f'It was in {day.year + 1}.')
     assert not right(str(TimeSpan.day(day)), 'the day before yesterday')
@@ -241,7 +214,7 @@ def test_a_name_cannot_be_exchanged_however_long_the_answer(around, place):
     assert right(gold, f'I remember {gold}, of course') and not right(gold, gold.replace('Quimby', 'Tarrant'))
 
 
-@given(st.text(min_size=1).filter(lambda text: text.strip() and text != NO_INFORMATION), st.text())
+@given(st.text(min_size=1).filter(lambda text: split_words(text) and text != NO_INFORMATION), st.text())
 def test_the_gold_answer_is_right_for_itself_and_nothing_is_never_right(gold, answer):
     assert right(gold, gold)
     assert not right(gold, NO_INFORMATION) and not right(gold, '') and not right(gold, ' \n')

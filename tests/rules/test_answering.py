@@ -65,13 +65,13 @@ def test_every_word_of_an_answer_stands_in_a_line_that_it_cites_or_in_a_date_of_
 
 @given(moments)
 @settings(max_examples=40)
-def test_without_a_time_it_was_the_day_of_saying_unless_a_line_half_as_good_tells(said):
-    best, half = Snippet('a', 'A race with dogs!', said=said), Snippet('b', 'The race was in May 2019.', said=said)
+def test_without_a_time_it_was_the_day_of_saying_unless_a_line_with_a_time_supports_it(said):
+    best, dated = Snippet('a', 'A race with dogs!', said=said), Snippet('b', 'Dogs in a race in May 2019.', said=said)
     other = Snippet('c', 'That was in May 2019.', said=said)
     day = str(TimeSpan.day(said.date()))
     asked = 'When was the race with dogs?'
     assert extract_answer(asked, [best, other]) == AnswerReply(answer=day, sources=['a'])
-    assert extract_answer(asked, [best, half]) == AnswerReply(answer='May 2019', sources=['b'])
+    assert extract_answer(asked, [best, dated]) == AnswerReply(answer='May 2019', sources=['b'])
     undated = Snippet('a', 'A race with dogs!')
     assert extract_answer(asked, [undated]) == AnswerReply(answer='A race with dogs!', sources=['a'])
     reply = extract_answer('When did Tobin race?', [Snippet('a', 'I raced yesterday.', speaker='Tobin', said=said)])
@@ -100,17 +100,7 @@ def test_an_interval_has_both_dates():
     said = datetime(2024, 6, 1)
     shown = [Snippet('a', 'The storm came yesterday.', said=said), Snippet('b', 'The race was in May 2023.', said=said)]
     reply = extract_answer('How many days passed between the race and the storm?', shown)
-    assert reply == AnswerReply(answer='May 2023 and 31 May 2024', sources=['b', 'a'])
-
-
-def test_lists_take_the_three_best_lines():
-    shown = [
-        Snippet(f'{place}', f'{text} for {place} days.')
-        for place, text in enumerate(['read', 'read books', 'slept', 'read big books', 'big'], 2)
-    ]
-    reply = extract_answer('Which big books did you read?', shown)
-    assert reply.sources == ['5', '3', '2']
-    assert reply.answer == 'read big books for 5 days. read books for 3 days. read for 2 days.'
+    assert reply == AnswerReply(answer='May 2023; 31 May 2024', sources=['b', 'a'])
 
 
 @given(questions, lines, st.none() | st.dates(date(1950, 1, 1), date(2050, 1, 1)).map(TimeSpan.day), texts)
@@ -127,12 +117,6 @@ def test_a_model_in_the_place_of_the_rule():
     script = ScriptedLM([{'answer': 'Rye', 'sources': ['D3:9']}])
     assert script.ask(ANSWER, question='What bread?', lines=[]) == AnswerReply(answer='Rye', sources=['D3:9'])
     assert 'What bread?' in script.prompts[0][2]
-
-
-def test_a_time_of_the_unit_that_is_asked_for_comes_first():
-    shown = [Snippet('a', 'On Sunday four years ago the race was cold.', said=datetime(2024, 6, 9))]
-    assert extract_answer('In which year was the race?', shown).answer == '2020'
-    assert extract_answer('When was the race?', shown).answer == 'the Sunday before 9 June 2024'
 
 
 NOTES = [

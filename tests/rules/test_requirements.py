@@ -12,7 +12,6 @@ from memnb.rules.text import (
     _ranked,
     keywords,
     next_queries,
-    recurring_words,
     relevance,
     Requirement,
     requirements,
@@ -26,7 +25,7 @@ yesterday last Friday year ago two in 2023 7 May Dr. Amsel "No!" Tobin's It was 
 texts = st.text(max_size=60) | st.lists(st.sampled_from(WORDS), max_size=14).map(' '.join)
 topics = st.lists(st.sampled_from(['race', 'dogs', 'books', 'running', 'Amsel']), max_size=4).map(tuple)
 people = st.sampled_from([None, *NAMES])
-needs = st.builds(Requirement, st.sampled_from(['fact', 'list', 'date']), topics, people)
+needs = st.builds(Requirement, st.sampled_from(['fact', 'date']), topics, people)
 moments = st.none() | st.datetimes(datetime(1950, 1, 1), datetime(2090, 1, 1))
 lines = st.lists(st.builds(Snippet, st.text(min_size=1, max_size=4), texts, speaker=people, said=moments), max_size=5)
 
@@ -44,17 +43,6 @@ def test_keywords_are_words_of_the_text_in_its_order_one_for_a_stem(text):
     assert not {'tobin', 'zofia'} & set(found)
 
 
-@given(st.lists(texts, max_size=5), topics, st.integers(0, 8))
-@settings(max_examples=100)
-def test_recurring_words_are_new_distinct_and_the_most_frequent(several, known, limit):
-    found = recurring_words(several, known, limit)
-    assert len(found) <= limit
-    keys = [stems(word) for word in found]
-    assert len(set(keys)) == len(keys) and not any(key <= stems(' '.join(known)) for key in keys)
-    often = [sum(key in {stems(word) for word in keywords(text)} for text in several) for key in keys]
-    assert often == sorted(often, reverse=True)
-
-
 @given(texts, st.sampled_from([(), NAMES, ('Tobin',)]))
 @settings(max_examples=100)
 def test_every_question_needs_something_and_nothing_twice(question, names):
@@ -66,9 +54,7 @@ def test_every_question_needs_something_and_nothing_twice(question, names):
     assert {need.person for need in found} - {None} <= set(names)
 
 
-def test_an_anchor_comes_first_and_an_interval_needs_two_dates():
-    fact, asked = requirements('When did Zofia sing after she lost the dog?', NAMES)
-    assert (fact.kind, fact.words, asked) == ('fact', ('lost', 'dog'), Requirement('date', ('sing',), 'Zofia'))
+def test_an_interval_needs_two_dates():
     assert requirements('How many days passed between the race and the storm?') == (
         Requirement('date', ('race',)),
         Requirement('date', ('storm',)),
@@ -96,30 +82,29 @@ def test_support_is_person_words_and_a_time_where_a_date_is_due(words, speaker, 
 
 @given(lines, lines, st.lists(needs, max_size=3))
 @settings(max_examples=100)
-def test_more_evidence_opens_nothing_and_a_list_is_open_while_it_grows(known, more, required):
-    open_now = unmet(required, known)
-    assert set(unmet(required, [*known, *more])) <= set(open_now)
-    grows = unmet(required, known, more)
-    assert set(open_now) <= set(grows) and all(need.kind == 'list' for need in set(grows) - set(open_now))
+def test_more_evidence_opens_nothing(known, more, required):
+    assert set(unmet(required, [*known, *more])) <= set(unmet(required, known))
 
 
-@given(lines, st.lists(needs, min_size=1, max_size=3))
+@given(lines, needs)
 @settings(max_examples=100)
-def test_lines_are_ranked_by_relevance_and_ties_keep_their_order(shown, required):
-    found = _ranked(shown, required)
-    scores = [relevance(line, required) for line in found]
-    assert all(0 < score <= 1 for score in scores) and scores == sorted(scores, reverse=True)
-    assert [line for line in shown if relevance(line, required) == 1.0] == [
-        line for line in found if relevance(line, required) == 1.0
+def test_lines_are_ranked_by_support_and_relevance_and_ties_keep_their_order(shown, need):
+    found = _ranked(shown, need)
+    scores = [(supports(line, need), relevance(line, [need])) for line in found]
+    assert all(0 < score <= 1 for _, score in scores) and scores == sorted(scores, reverse=True)
+    best = (True, 1.0)
+    assert [line for line in found if (supports(line, need), relevance(line, [need])) == best] == [
+        line for line in shown if (supports(line, need), relevance(line, [need])) == best
     ]
 
 
 @given(needs, lines)
 @settings(max_examples=100)
 def test_queries_address_the_person_and_invent_no_word(need, known):
-    queries = next_queries(need, known, NAMES)
+    queries = next_queries(need, known)
     everything = stems(' '.join([*need.words, need.person or '', *(line.text for line in known)]))
     assert queries and len(set(queries)) == len(queries)
     assert all(query.startswith(f'{need.person}: ' if need.person else '') for query in queries)
     assert all(stems(query) <= everything for query in queries)
-    assert not need.words or queries[0].endswith(' '.join(need.words))
+    assert queries[0].endswith(' '.join(need.words))
+    assert next_queries(need, known, queries[0]) == (queries[1:] or queries)

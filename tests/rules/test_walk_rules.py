@@ -14,8 +14,8 @@ from memnb.mragent.graph import CueTagGraph
 from memnb.mragent.labels import Branch
 from memnb.mragent.loop import MRAgent
 from memnb.mragent.tools import call_of
-from memnb.rules.mragent import _recall_rule, navigate_rule, route_rule
-from memnb.rules.text import extract_answer, PART, relevance, requirements
+from memnb.rules.mragent import navigate_rule, route_rule
+from memnb.rules.text import _answer_rule, extract_answer, PART, relevance, requirements
 
 NAMES = ('Tobin', 'Zofia')
 FAILED = datetime(2024, 6, 10)
@@ -47,7 +47,7 @@ def graph():
 
 @given(lines, st.sampled_from(QUESTIONS))
 def test_what_is_kept_touches_a_need_and_the_time_of_the_best_is_a_cue(found, question):
-    reply, needs = route_rule(question, found, (), NAMES), requirements(question, NAMES)
+    reply, needs = route_rule(question, found, NAMES), requirements(question, NAMES)
     by_id = {line.id: line for line in found}
     assert set(reply['keep']) == {line.id for line in found if relevance(line, needs) >= PART}
     scores = [relevance(by_id[id], needs) for id in reply['keep']]
@@ -70,7 +70,7 @@ def test_it_stops_once_enough_is_known_if_it_may(graph):
     ways, found = [Branch('pipe', 'a', 2)], [episode(1, TEXTS[3], 'Tobin')]
     history = [ToolUse('x', {}, Observation(''))]
     modes = [
-        navigate_rule(QUESTIONS[0], graph.tools(), ways, found, found, history, speakers=NAMES, stop_early=stop)['mode']
+        navigate_rule(QUESTIONS[0], graph.tools(), ways, found, history, speakers=NAMES, stop_early=stop)['mode']
         for stop in (True, False)
     ]
     assert modes == ['Answer', 'Navigate']
@@ -78,7 +78,7 @@ def test_it_stops_once_enough_is_known_if_it_may(graph):
 
 @given(lines, st.sampled_from(QUESTIONS), st.booleans())
 def test_the_answer_is_copied(known, question, may_refuse):
-    assert _recall_rule(question, known, may_refuse=may_refuse) == extract_answer(question, known, may_refuse)
+    assert _answer_rule(question, known, may_refuse=may_refuse) == extract_answer(question, known, may_refuse)
 
 
 def test_the_walk_by_rules(graph):
