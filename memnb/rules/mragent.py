@@ -121,8 +121,7 @@ def navigate_rule(
 def route_rule(question, found=(), speakers=(), **shown) -> dict:
     "Answer f_route: keep what covers a third of a requirement, best first; the time of the best is a cue."
     needs = requirements(question, speakers)
-    kept = [line for line in found if relevance(line, needs) >= PART]
-    kept.sort(key=lambda line: -relevance(line, needs))
+    kept = sorted((line for line in found if relevance(line, needs) >= PART), key=lambda line: -relevance(line, needs))
     return {
         'reasoning': f'{len(kept)} of {len(found)} touch what is asked.',
         'keep': [line.id for line in kept],

@@ -113,8 +113,10 @@ def _select_rule(question, tools, history=(), **shown) -> dict:
             alike.append(ToolCall('See what else is known of this kind.', 'find_entity_contexts', arguments))
     calls += [*around[:1], *alike[:1], *around[1:]]
     untried = untried_calls([call for call in calls if call.function in names], history)
-    arguments = {'answer': extract_answer(question, lines).answer}
-    call = (untried or [ToolCall('Nothing is left to look at.', 'output_answer', arguments)])[0]
+    last = next((tool for tool in tools if tool.ends), tools[0])  # where no tool that ends is offered, any
+    text = extract_answer(question, lines).answer if last.ends else question
+    needed = [name for name, field in last.arguments.model_fields.items() if field.is_required()]
+    call = (untried or [ToolCall('Nothing is left to look at.', last.name, dict.fromkeys(needed, text))])[0]
     return {'reasoning': call.reasoning, 'call': {'function': call.function, 'parameters': call.parameters}}
 
 

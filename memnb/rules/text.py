@@ -54,14 +54,15 @@ class Requirement:
         "The requirement in words; the same requirement has the same words."
         what = 'the date of' if self.kind == 'date' else 'what is said of'
         person = f' ({self.person})' if self.person else ''
-        return f'{what} {" ".join(self.words) or "it"}{person}'
+        return f'{what} {" ".join(self.words)}{person}'
 
 
 def requirements(question: str, speakers: Iterable[str] = ()) -> tuple[Requirement, ...]:
     "Return R(q), at least one: what must be known to answer a question about some speakers; for an interval two dates."
     asked, speakers = question_kind(question), tuple(speakers)
     kind = 'date' if asked in ('when', 'interval') else 'fact'
-    topics = question.split(' between ')[-1].split(' and ', 1) if asked == 'interval' else [question]
+    topic = re.split(' (?:after|before|since|while|whose) ', question)[0]
+    topics = question.split(' between ')[-1].split(' and ', 1) if asked == 'interval' else [topic]
     people = asked_speakers(question, speakers) or (None,)
     needs = [Requirement(kind, keywords(topic, speakers), person) for topic in topics for person in people]
     return tuple(dict.fromkeys(needs))
@@ -93,12 +94,13 @@ def next_queries(need: Requirement, known: Sequence[Snippet], last_query: str = 
 
 
 def _ranked(lines: Iterable[Snippet], need: Requirement) -> list[Snippet]:
-    "Return the lines that cover anything of a requirement: those that support it, then the others, best first; ties keep their order."
+    "Return the lines that cover anything of a requirement, best first, those behind that tell no time for a date; ties keep their order."
 
     def rank(line):
         # what contradicts a person's own words comes behind all else, unless its speaker is asked about
         is_dispute = bool(getattr(line, 'disputes', '')) and line.speaker != need.person
-        return is_dispute, not supports(line, need), -relevance(line, [need])
+        is_told = relevance(line, [need]) >= PART and (need.kind != 'date' or times_of(line))
+        return is_dispute, not is_told, -relevance(line, [need])
 
     return sorted((line for line in lines if relevance(line, [need]) > 0), key=rank)
 

@@ -65,8 +65,8 @@ def test_every_word_of_an_answer_stands_in_a_line_that_it_cites_or_in_a_date_of_
 
 @given(moments)
 @settings(max_examples=40)
-def test_without_a_time_it_was_the_day_of_saying_unless_a_line_with_a_time_supports_it(said):
-    best, dated = Snippet('a', 'A race with dogs!', said=said), Snippet('b', 'Dogs in a race in May 2019.', said=said)
+def test_without_a_time_it_was_the_day_of_saying_unless_a_line_a_third_as_good_tells(said):
+    best, dated = Snippet('a', 'A race with dogs!', said=said), Snippet('b', 'The race was in May 2019.', said=said)
     other = Snippet('c', 'That was in May 2019.', said=said)
     day = str(TimeSpan.day(said.date()))
     asked = 'When was the race with dogs?'
