@@ -13,6 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, time, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -211,7 +212,11 @@ _SPOKEN = re.compile(r'[*_]{0,2}([^\W\d_][^:：*,;!?"(){}<>=/|\n]{0,39}?)\s*[*_]
 _STAMPED = re.compile(r'(\w.{5,30}?)\s+(?![AaPp]\.?[Mm]\b)([^\W\d_].*)')  # before a name
 _ROLES = {'user', 'human', 'assistant', 'ai', 'system'}
 _CUE = re.compile(r'\s*[\d:.,]+\s+-->\s+[\d:.,]+')
-_YEAR = re.compile(r'(?:[^.?!:]|\d\.){0,24}\b(?:19|20)\d\d\b[^.?!:]{0,12}')  # a date in words that are not known
+# a date in words that are not known, or a word and a clock, 'Today 9:15'
+_DATE_LIKE = re.compile(
+    r'(?:[^.?!:]|\d\.){0,24}\b(?:19|20)\d\d\b[^.?!:]{0,12}|(?![a-zà-ÿ])[^\W\d_]+,? (?:at |um |à )?\d\d?:\d\d(?: ?[AaPp][Mm])?'
+)
+_DASHED = re.compile('[-–—>].*')  # words of another, in subtitles
 
 
 def _stamp_of(text: str) -> _Stamp | None:
@@ -244,7 +249,7 @@ def _split(line: str) -> tuple[_Stamp | None, str]:
         return stamp, ''
     match = _STAMPED.match(line)
     stamp = _stamp_of(match[1]) if match and _SPOKEN.match(match[2]) else None
-    if stamp and stamp.numbers and (stamp.clock or max(stamp.numbers) > 999):
+    if stamp and stamp.numbers and (stamp.clock or max(stamp.numbers[:3]) > 999):
         return stamp, match[2]
     return None, line
 
@@ -297,14 +302,15 @@ def _cues(lines: Iterable[str]) -> list[str]:
         elif not line.strip():
             inside = False
         elif inside:
-            kept.append(re.sub(r'<[^>]*>', '', re.sub(r'<v(?:\.\S+)? ([^>]+)>', r'\1: ', line)))
+            words = re.sub(r'<[^>]*>', '', re.sub(r'<v(?:\.\S+)? ([^>]+)>', r'\1: ', line))
+            kept.append(re.sub(r'^\s*(?:[-–—]|>+)\s*(?=[^\W\d_][^:]{0,39}:)', '', words))
     return kept
 
 # %% ../../nbs/8_use/08_chats.ipynb #34c52df3
 class _Format(NamedTuple):
     """Where an export keeps its chats, a chat its messages, and a message its parts, as paths of fields.
 
-    `.` is the value itself, a blank stands between alternatives, + joins texts."""
+    `.` is the value itself, a blank stands between alternatives, + joins texts and lists, | stands between alternatives in them."""
 
     messages: str
     text: str = ''  # '': a message has the usual names of fields
@@ -326,9 +332,14 @@ _FORMATS = {program: _Format(**fields) for program, fields in _TABLES['exports']
 def _get(value: Any, paths: str) -> Any:
     "Return what stands in a value, or in each item of a list, under the first of some paths that leads to something."
     for path in paths.split():
-        parts = [part for part in (_follow(value, branch) for branch in path.split('+')) if not is_missing(part)]
+        parts = []
+        for branch in path.split('+'):
+            values = [_follow(value, way) for way in branch.split('|')]
+            parts += [part for part in values if not is_missing(part)][:1]
+        if len(parts) > 1:
+            return list(chain(*parts)) if all(isinstance(part, list) for part in parts) else parts
         if parts:
-            return parts if len(parts) > 1 else parts[0]
+            return parts[0]
     return None
 
 
@@ -475,7 +486,7 @@ def _json_of(text: str, place: str) -> Any:
     text = text.strip()
     while start < len(text):
         try:
-            value, end = json.JSONDecoder().raw_decode(text, start)
+            value, end = json.JSONDecoder(strict=False).raw_decode(text, start)
         except (ValueError, RecursionError) as error:
             raise ChatError(f'{place}: not JSON: {error}') from None
         values.append(value)
@@ -585,11 +596,11 @@ def _is_mixed(lines: Iterable[str], form: re.Pattern) -> bool:
     return not stamped.isdisjoint(bare)
 
 
-def _doubts(read: Sequence[_Line], messages: Sequence[Message]) -> Iterator[str]:
+def _doubts(read: Sequence[_Line], messages: Sequence[Message], pattern: re.Pattern) -> Iterator[str]:
     "Yield notes on what of plain text may have been meant otherwise."
-    days = [line.words for line in read if line.name is None and line.words and _YEAR.fullmatch(line.words)]
-    if days:
-        yield f'read as words and not as dates: {", ".join(days[:4])}'
+    lines = [line.words for line in read if line.name is None and line.words and pattern.fullmatch(line.words)]
+    if lines:
+        yield f'read as more words of the message before: {", ".join(lines[:4])}'
     speakers = {message.speaker for message in messages}
     if 2 < len(speakers) == len(messages) and not any(message.time for message in messages):
         yield 'each speaker has one message: is it a chat?'
@@ -610,7 +621,7 @@ def _read_text(text: str, path: Path, dates: str | None) -> Conversation:
     if not messages and not form:
         expected = 'lines such as "Ada: Hello", messages as JSON, or the export of a chat program'
         raise _no_messages(path, f'expected {expected}, got {text.strip().splitlines()[0]!r:.60}')
-    doubts = () if form else _doubts(read, messages)
+    doubts = () if form else _doubts(read, messages, _DASHED if is_subtitle else _DATE_LIKE)
     return conversation_of([messages], mend(path.stem), [*_note_on(left_out), *doubts])
 
 

@@ -34,7 +34,7 @@ class Message(NamedTuple):
 
 # %% ../../nbs/1_core/12_messages.ipynb #821d84ef
 # the names of fields that are common for each part of a message, the best first
-_TEXT = 'content text message body page_content message_text msg mes utterance transcript'.split()
+_TEXT = 'content contents text message body page_content message_text msg mes utterance transcript'.split()
 _SPEAKER = (
     'nickname display_name name speaker author sender from username sender_name sender_display_name from_name '
     'author_name speaker_name role user'

@@ -93,7 +93,7 @@ def _line_of(error: Exception) -> str:
 # where a reply, a message, or a part of one may have its text: the first that is there counts
 _PLACES = (
     *('message', 'text', 'content', 'refusal', 'tool_calls', 'function_call', 'function', 'arguments', 'input'),
-    *('reasoning_content', 'reasoning', 'thinking'),
+    *('reasoning_content', 'reasoning', 'thinking', 'reasoning_details'),
 )
 
 
@@ -398,7 +398,7 @@ class Connection:
 
     def explain(self, said: str) -> str:
         "Return what a server or the client said, without tags, the marks of JSON, and the key; with a hint for a lost path."
-        text = self.clean(' '.join(re.sub(r'<[^>]*>|[][{}"]', '', said).split()))[:300]
+        text = self.clean(' '.join(re.sub(r'<[^>]*>|[][{}]|\\*"', '', said).split()))[:300]
         is_lost = re.match('NotFound|ValueError', text) and not re.search(r'/v\d+$', self.url)
         return f'{text}; should the address end in /v1?' if is_lost else text
 
@@ -435,11 +435,12 @@ def _completion(
     counts = [getattr(counted, f'{side}_tokens', None) for side in ('prompt', 'completion')]
     known = all(isinstance(count, int) and 0 <= count < 10**9 for count in counts)
     spent = Usage(1, *counts) if known else Usage.estimate(prompt, text)
-    if message is None:
-        error = ValueError(f'the server sent something else than a chat completion: {answer}')
+    reason = str(getattr(choice, 'finish_reason', ''))
+    if message is None or not text and 'filter' in reason:
+        error = ValueError(f'the server sent something else than a chat completion: {reason} {answer}')
         error.usage = spent
         raise error
-    return Completion(text, spent, bool(re.search('(?i)length|max|filter', str(choice.finish_reason))))
+    return Completion(text, spent, bool(re.search('(?i)length|max|filter', reason)))
 
 # %% ../../nbs/1_core/06_models.ipynb #43aca376
 class OpenAILM(TextLM):

@@ -10,7 +10,7 @@ import unicodedata
 from functools import cache
 
 # %% auto #0
-__all__ = ['UNSPACED', 'RUNS', 'STOPS', 'split_words', 'spaced']
+__all__ = ['UNSPACED', 'RUNS', 'STOPS', 'fold', 'split_words', 'spaced']
 
 # %% ../../nbs/1_core/28_scripts.ipynb #5c0de005
 _HAN = r'\u3005\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff'
@@ -19,7 +19,15 @@ UNSPACED = rf'\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff{
 RUNS = rf'{UNSPACED}\u1100-\u11ff\u3130-\u318f\uac00-\ud7af'  # and Hangul: what is matched by bigrams
 _JOINERS = '\u200c\u200d'
 # for a class of `re`: what ends a sentence in scripts other than the Latin one
-STOPS = '。！？｡।॥؟۔։።។'
+STOPS = '。！？｡।॥؟۔։።፧។'
+
+
+_SAME = str.maketrans({'ё': 'е', '\u0307': None})  # what is written in two ways; the dot is that of a Turkish capital
+
+
+def fold(text: str) -> str:
+    "Return a text in small letters, each in the one form in which it is compared."
+    return unicodedata.normalize('NFKC', text).lower().translate(_SAME)
 
 
 @cache
@@ -39,7 +47,7 @@ def split_words(text: str) -> list[str]:
         return re.findall(r'[^\W_]+', text.lower())
     pattern, letter = _patterns()
     words = []
-    for run, word in pattern.findall(unicodedata.normalize('NFKC', text).lower()):
+    for run, word in pattern.findall(fold(text)):
         if word:
             words.append(re.sub(f'[{_JOINERS}]', '', word))
         else:

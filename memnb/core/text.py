@@ -11,14 +11,14 @@ from sys import getsizeof
 from typing import Callable, Collection, Iterable, Sequence
 
 from .conversation import Snippet
-from .scripts import RUNS, split_words, STOPS
+from .scripts import fold, RUNS, split_words, STOPS
 from .time import find_times, number_of, parse_date, SPELLED_NUMBER, TimeSpan
 
 # %% auto #0
-__all__ = ['STOP_WORDS', 'FRAME', 'SMALL_TALK', 'NUMBER', 'cache_texts', 'clear_text_caches', 'stem', 'tokenize', 'sentences',
-           'stems', 'language_code', 'detect_language', 'language_fields', 'content_words', 'named_in', 'is_assistant',
-           'is_role', 'roles_of', 'asked_speakers', 'speakers_in', 'question_kind', 'coverage', 'reference_day',
-           'times_of', 'event_time', 'in_digits', 'with_dates', 'read_line']
+__all__ = ['STOP_WORDS', 'FRAME', 'SMALL_TALK', 'DISTANT', 'NUMBER', 'cache_texts', 'clear_text_caches', 'stem', 'tokenize',
+           'sentences', 'stems', 'language_code', 'detect_language', 'language_fields', 'content_words', 'named_in',
+           'is_assistant', 'is_role', 'roles_of', 'asked_speakers', 'speakers_in', 'question_kind', 'coverage',
+           'reference_day', 'times_of', 'event_time', 'in_digits', 'with_dates', 'read_line']
 
 # %% ../../nbs/1_core/03_text.ipynb #m000000d
 STOP_WORDS = frozenset(
@@ -115,11 +115,11 @@ def tokenize(
 # %% ../../nbs/1_core/03_text.ipynb #efaae956
 # what may end a sentence, but for a date in German, 'am 15. Juli'
 _BREAK = re.compile(
-    rf'''(?<=[.!?…])["')\]»]*\s+(?!(?<=\d\.\s)(?:Januar|Jänner|Februar|März|Mai|Juni|Juli|Oktober|Dezember)\b)'''
+    rf'''(?:(?<=[.!?…])|(?<=[\u0370-\u03ff\u1f00-\u1fff][;\u037e]))["')\]»]*\s+(?!(?<=\d\.\s)(?:Januar|Jänner|Februar|März|Mai|Juni|Juli|Oktober|Dezember)\b)'''
     rf'''(?=["'(\[«„¿¡]*([^\W_]))|(?<=[{STOPS}])["')\]»」』”’]*\s*(?=[^\s{STOPS}"')\]»」』”’])|\n+'''
 )
 _TITLE = re.compile(
-    r'\b(?:(?:Dr|Mr|Mrs|Ms|Prof|St|Mt)|'
+    r'\b(?:(?:Dr|Mr|Mrs|Ms|Prof|St|Mt|M|Mme|Mlle)|'
     # and a German ordinal: 'zum 50. Geburtstag'
     r'(?:(?<!\bI )am|[Dd]e[mnrs]|[Dd]as|[Ii]m|[Vv]om|[Zz]u[mr]|(?:[DdKkMmSs]?ein|[Ii]hr|unser|eur)e[mnrs]) \d{1,3})\.$'
 )
@@ -226,9 +226,9 @@ def named_in(text: str, people: Iterable[str]) -> tuple[str, ...]:
 
     A short form of three letters or more counts (`Mel` for Melanie), and so does a form of another case (`Annas`).
     In small letters a name counts where the text has no capitals but at its start, and no capital names anybody."""
-    firsts = {person: (person.lower().split() or [''])[0] for person in people}
+    firsts = {person: (fold(person).split() or [''])[0] for person in people}
     words = re.findall(r'[^\W\d_]+', text)
-    capital = {word.lower() for word in words if word[0].isupper()}
+    capital = {fold(word) for word in words if word[0].isupper()}
     named = tuple(person for person, first in firsts.items() if _is_named(first, capital, text))
     if named or any(word[0].isupper() and word != 'I' for word in words[1:]):
         return named
@@ -366,9 +366,16 @@ def times_of(snippet: Snippet) -> list[TimeSpan]:
     return [span for span, _ in _event_times(snippet)]
 
 
+# what tells of a time that is not the day of saying, read or not: 'ages ago'
+DISTANT = re.compile(
+    r'(?i)\b(?!(?:hour|minute|second|moment)s?\b)\w+ ago\b|\bthe other (?:day|night|week|month)\b|\bback in the day\b'
+)
+
+
 def event_time(gist: Snippet) -> TimeSpan | None:
     "When a gist happened: the first time in brackets, else the first that is not just the day of saying, else that day."
-    day, times = TimeSpan.day(gist.said) if gist.said else None, _event_times(gist)
+    times = _event_times(gist)
+    day = TimeSpan.day(gist.said) if gist.said and not DISTANT.search(gist.text) else None
     first = next((span for span, bracketed in times if bracketed), None)
     return first or next((span for span, _ in times if span != day), day)
 

@@ -360,6 +360,7 @@ ORDINALS = {
 SHORT_DAYS = {
     **{name[:3].lower(): name.lower() for name in WEEKDAYS},
     'tues': 'tuesday',
+    'weds': 'wednesday',
     'thur': 'thursday',
     'thurs': 'thursday',
 }
@@ -452,7 +453,7 @@ _PATTERNS = RawConfigParser()
 _PATTERNS.read_string(r'''
 [DEFAULT]
 DAY_NAME = <DAYS>s?\b
-SHORT_DAY = (?:mon|tues?|thur?s?|fri|(?-i:Wed|Sat|Sun))\b\.?
+SHORT_DAY = (?:mon|tues?|thur?s?|fri|(?-i:Weds?|Sat|Sun))\b\.?
 MONTH = (?:(?:January|February|April|June|July|August|September|October|November|December|(?-i:May|March|MAY|MARCH))\b|
     (?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?)
 THINGS = (?!\s+(?:tree|present|gift|card|costume|decoration|cookie|movie|song|carol|light|sweater|egg|bunny|spirit|
@@ -584,6 +585,22 @@ _DAY_WORDS = {
 }
 
 
+@_rule(
+    r'\b(?P<amount>(?:an?(?:\s+couple(?:\s+of)?)?|<SPELLED_NUMBER>|\d+)\s+<UNITS>s?)\s+ago\s+(?P<day>today|yesterday)\b'
+)
+@_rule(
+    r'(?<!once )(?<!twice )(?<!times )(?<!day )(?<!days )(?<!been )(?<!for )\b'
+    r'(?P<amount>(?:an?|<SPELLED_NUMBER>|\d+)\s+(?:week|fortnight)s?)\s+(?:on\s+)?(?P<day><DAYS>|today|tomorrow)\b'
+)
+@_rule(r'(?P<amount>)\b(?P<day><DAYS>|today|tomorrow|yesterday)\s+week\b')
+def _away_from_a_day(match, day):
+    name = match['day'].lower()
+    start = day + _DAY_WORDS[name] * ONE_DAY if name in _DAY_WORDS else _step(name, day, 1).start
+    kind, count = (_parts_of(match['amount']) or [('week', 1)])[0]
+    is_back = name == 'yesterday' or 'ago' in match[0].lower()
+    return TimeSpan.day(start + (-count if is_back else count) * _PERIODS[kind])
+
+
 @_rule(rf'\b{_any_of(_DAY_WORDS)}\b')
 def _day_word(match, day):
     return TimeSpan.day(day + _DAY_WORDS[' '.join(match[0].lower().split())] * ONE_DAY)
@@ -634,16 +651,13 @@ def _away(match, day, direction):
 
 @_rule(
     r'\b<AMOUNT>\s+(?:(?P<back>ago|back(?!\s+(?:home|to|in|at|from|with)\b)|earlier|prior(?!\s+to\b)|(?:before|previously)(?=<STOP>))|'
-    r'later|hence|from\s+(?:now|today)|after(?:wards)?(?=<STOP>))\b(?:(?<=ago)\s+(?P<from>today|yesterday)\b)?'
+    r'later|hence|from\s+(?:now|today)|after(?:wards)?(?=<STOP>))\b(?:(?<=ago)\s+(?:today|yesterday)\b)?'
 )
-@_rule(r'(?<!once )(?<!twice )\b(?:with)?in\s+<AMOUNT>(?!\s+(?:ago|back|earlier|prior|before|old)\b)')
+@_rule(
+    r'(?<!once )(?<!twice )\b(?:with)?in\s+(?:about\s+|around\s+)?<AMOUNT>(?!\s+(?:ago|back|earlier|prior|before|old)\b)'
+)
 def _distance(match, day):
-    groups = match.groupdict()
-    (kind, count), *others = _parts_of(match['amount'])
-    if groups.get('from') and kind in _PERIODS and not others and not isinstance(count, tuple):
-        start = day + _DAY_WORDS[groups['from'].lower()] * ONE_DAY
-        return TimeSpan.day(start - count * _PERIODS[kind])
-    return _away(match, day, -1 if groups.get('back') else 1)
+    return _away(match, day, -1 if match.groupdict().get('back') else 1)
 
 
 @_rule(r'\bthe\s+(?P<unit><UNIT>)\s+(?:(?P<back>before\s+last)|after\s+next)\b')
@@ -807,19 +821,22 @@ _TENSES = (
     r"(?:plan|plans|hope|hopes|want|wants|hoping|looking\s+forward|ready)\s+(?:to|for)|"
     r"(?<!did )(?:I|we|you|they|he|she|it)\s+(?:(?:also|just|then)\s+)?(?:<PLANS>|flies|goes)s?|"
     r"(?:start|begin|end|open|close|arrive|depart|expire|finishe|reopen|resume|take|get|retire|graduate|come)s|"
-    r"(?:runs\s+out|leaves\s+(?:on|in|at|for)|turns\s+(?:\d|\w+t[yh])))\b|\b(?:is|are)\s+(?:\w+ly\s+|only\s+)?(?:(?:on|in|at|over)\s+)?(?:the\s+)?$|'ll\b|"
+    r"(?:runs\s+out|leaves\s+(?:on|in|at|for)|turns\s+(?:\d|\w+t[yh])))\b|'ll\b|"
     r"^\W*(?:please\s+)?(?:bring|come|call|meet|join|visit)\b)|"
     r"(?P<present>\b(?:there\s+(?:is|are)|(?:it|that|there|he|she|who)'s(?!\s+(?:been|\w+ed)\b)|can|can't|(?:need|needs|have|has)\s+(?:to|an?|my|our)|(?:is|are)\s+(?:\w{2,}ed|held|sold|sent|paid)|excited)\b)|"
+    # 'my birthday is on 15 July': to come, or just over
+    r"(?P<standing>\b(?:is|are)\s+(?:\w+ly\s+|only\s+)?(?:(?:on|in|at|over)\s+)?(?:the\s+)?$)|"
     # what has been
     r"(?P<past>\b(?:since\s+(?:about\s+)?(?:the\s+)?$|(?:been|done|gone|seen|taken|given|<PASTS>|"
     r"(?<!get\s)(?<!gets\s)(?!(?:need|indeed|speed|feed|bed|hundred|tired|interested)\b)\w{2,}ed)\b|(?:was|were|did|had)n't))"
 )
 _LATER = (7, 8, 31, 62, 366, 385)  # days: the next of its kind begins within one of them; Easter within the last
 _NEAR = timedelta(days=122)
+_LATELY = timedelta(days=31)
 
 
 def _tense_around(text: str, start: int, end: int) -> str:
-    "Return 'past', 'present' or 'future', by the nearest verb of the sentence around an expression; '' where there is none."
+    "Return 'past', 'present', 'standing' or 'future', by the nearest verb of the sentence around an expression; '' where there is none."
     before = re.split(r'[.!?;]\s|\n', text[max(0, start - 2 * _REACH) : start])[-1]
     after = _compiled('<CLAUSE>').match(text[end : end + 2 * _REACH])[0]
     hits = [(len(before) - hit.end(), hit.lastgroup) for hit in _compiled(_TENSES).finditer(before)]
@@ -863,10 +880,10 @@ class _Expression:
         if weekday:
             number = _WEEKLY[_kind_of(weekday)]
             return next((each for each in (span, coming) if each.start.weekday() == number), None)
-        if self.tense == 'future':
+        if self.tense == 'future' or self.tense == 'standing' and day - span.end > _LATELY:
             return coming
         if coming.start - span.start < _NEAR:  # it comes every week
-            return coming if self.tense == 'present' else span
+            return coming if self.tense else span
         distance, each = min((day - span.end, span), (coming.start - day, coming), key=lambda pair: pair[0])
         return each if distance < _NEAR else None
 

@@ -23,7 +23,7 @@ __all__ = ['DATE_ORDERS', 'DATE', 'DayNumbers', 'day_of_numbers', 'date_order', 
 # %% ../../nbs/1_core/20_timestamps.ipynb #0a1b2c02
 DATE_ORDERS = ('dmy', 'mdy', 'ymd')  # of day, month and year
 # three numbers, as a part of a pattern
-DATE = r'(?P<first>\d{1,4})\s?(?P<mark>[-./年년])\s?(?P<second>\d{1,2})\s?[-./月월]\s?(?P<third>\d{4}|\d\d?)(?!\d)\s?[.日일]?'
+DATE = r'(?P<first>\d{1,4})\s?(?P<mark>[-./年년]\s?)(?P<second>\d{1,2})\s?[-./月월]\s?(?P<third>\d{4}|\d\d?)(?!\d)\s?[.日일]?'
 
 
 class DayNumbers(NamedTuple):
@@ -32,12 +32,12 @@ class DayNumbers(NamedTuple):
     first: int
     second: int
     third: int
-    dotted: bool = False  # written with dots, as in 3.5.24: the month is never in front
+    mark: str = ''  # behind the first; with a dot, as in 3.5.24, the month is never in front
 
     @classmethod
     def of(cls, match: re.Match) -> DayNumbers:
         "Return the numbers of a match of `DATE`."
-        return cls(int(match['first']), int(match['second']), int(match['third']), match['mark'] == '.')
+        return cls(int(match['first']), int(match['second']), int(match['third']), match['mark'])
 
 
 @lru_cache(10_000)
@@ -65,8 +65,8 @@ def date_order(
     `ChatError` where there is none, or more than one, and for the years of a calendar that is not known."""
     numbers = list(filter(None, dates))
     days = {name: [day_of_numbers(triple, name) for triple in numbers] for name in DATE_ORDERS}
-    is_dotted = any(triple.dotted and triple.first < 32 for triple in numbers)
-    names = [order] if order else ['dmy'] if is_dotted else ['dmy', 'mdy']
+    marks = {triple.mark for triple in numbers if triple.first < 32}
+    names = [order] if order else ['dmy'] if '.' in ''.join(marks) else ['dmy', 'mdy']
 
     def written(position: int) -> str:
         return '/'.join(map(str, numbers[position][:3]))
@@ -78,7 +78,8 @@ def date_order(
 
     def oddness(name: str) -> tuple[int, int]:  # steps back, and years
         steps_back = sum(later < earlier for earlier, later in pairwise(days[name]))
-        return steps_back, len({day.year for day in days[name]})
+        # of 3.5.23 and 3.5.24 nobody writes the year in front, of 24. 1. 15. Koreans do
+        return steps_back, 0 if '.' in marks else len({day.year for day in days[name]})
 
     best, *others = sorted(possible, key=lambda name: oddness(name)[0])
     rivals = [name for name in others if days[name] != days[best] and oddness(name)[0] <= 10 * oddness(best)[0]]

@@ -107,16 +107,16 @@ def _load_chat(file: Path) -> Conversation:
         for ability, probes in validate(dict[str, list[_Probe]], read_json(folder / _QUESTIONS), place).items():
             for probe in probes:
                 questions.append(_question(probe, ability, name, len(questions), ids))
+    repeated = [id for id, turns in ids.items() if len(turns) > 1]
+    notes = [f'several messages have one id, all of them are its evidence: {repeated[:12]}'] if repeated else []
     with placed(f'{folder.name}/{file.name}'):
-        return Conversation(name, tuple(sessions), tuple(questions))
+        return Conversation(name, tuple(sessions), tuple(questions), notes)
 
 
 def _question(probe: _Probe, ability: str, conversation: str, position: int, ids: dict[int, list[str]]) -> Question:
     known = [turn for id in dict.fromkeys(probe.source_chat_ids) for turn in ids.get(id, ())]
     lost = [str(id) for id in probe.source_chat_ids if id not in ids]
     notes = [f'evidence: no message {", ".join(lost)}'] if lost else []
-    if repeated := [str(id) for id in dict.fromkeys(probe.source_chat_ids) if len(ids.get(id, ())) > 1]:
-        notes.append(f'evidence: several messages have the id {", ".join(repeated)}, all of them are taken')
     return Question(
         probe.question,
         probe.answer,

@@ -135,6 +135,7 @@ _TEMPLATE = '''<!doctype html>
 :root{color-scheme:light dark} body{font:16px/1.5 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem}
 table{border-collapse:collapse;font-size:.87em;margin:.6rem 0} h3,figcaption{font-size:1em;font-weight:600;margin:0}
 th,td{text-align:left;white-space:nowrap;padding:.3em 1em .3em 0;border-bottom:1px solid #8884;vertical-align:top}
+tbody th{white-space:normal;min-width:6em}
 .scroll{overflow-x:auto} .figures{display:flex;flex-wrap:wrap;gap:1rem} figure{margin:0}
 .figures{gap:1.5rem 3rem} svg{max-width:100%;height:auto} nav{display:flex;flex-wrap:wrap;gap:0 1em}
 .q{border-top:1px solid #8884;padding:.4em 0} pre{white-space:pre-wrap;font-size:.82em;overflow-wrap:anywhere}

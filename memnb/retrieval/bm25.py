@@ -57,7 +57,8 @@ class LexicalIndex(Index):
     """BM25 over stems for a store that changes, with the scores of rank-bm25's `BM25Okapi` on the same tokens.
 
     A match shares a term with the query. In a small store, where most terms are in most snippets and the mean idf is
-    not above 0, rank-bm25's scores fall with each match; here each match adds to them, unless they are to be `exact`."""
+    not above 0, rank-bm25's scores fall with each match, and a term in just half of the snippets adds nothing; here each
+    match adds to them, unless they are to be `exact`."""
 
     def __init__(
         self,
@@ -158,7 +159,7 @@ class LexicalIndex(Index):
             mean = self._mean_idf()
             if not self.exact and mean <= 0:
                 idf = max(idf, _FLOOR * self.rarity(term))
-            elif idf < 0:
+            elif idf < (0 if self.exact else 1e-9):  # of a term in half of the snippets it is 0
                 idf = _FLOOR * mean
             share = counts * (self.k1 + 1) / (counts + self._held[slots])
             self._weights[term] = slots, idf * share

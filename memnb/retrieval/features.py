@@ -152,6 +152,11 @@ _TIME = re.compile(
     r'|satur|sun)day|january|february|march|april|may|june|july|august|september|october|november|december|(?:19|20)\d\d)\b',
     re.I,
 )
+# how many and how much, where a question is not in English
+_HOW_MANY = re.compile(
+    r'\W*(?:combien|сколько|wie ?viele?|cuánt\w*|كم)\b|.*(?:कितन|多少|几|いくら|いくつ|何[人匹回個本枚歳]|몇|얼마|กี่|เท่าไ)',
+    re.I,
+)
 
 # %% ../../nbs/1_core/22_features.ipynb #beddcf82
 Feature = Callable[[View], np.ndarray]
@@ -270,7 +275,8 @@ def _kind(view: View) -> str:
 @feature
 def number_asked(view: View) -> np.ndarray:
     "Whether it has a number, where the question asks how many."
-    return view.having(NUMBER) if _kind(view) == 'how many' else np.zeros(len(view))
+    is_asked = _kind(view) == 'how many' or _HOW_MANY.match(view.query)
+    return view.having(NUMBER) if is_asked else np.zeros(len(view))
 
 
 @feature

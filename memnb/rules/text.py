@@ -14,7 +14,16 @@ from ..baselines import ThoughtReply
 from ..core.conversation import Snippet
 from ..core.roles import AnswerReply, NO_INFORMATION, QueryReply, rule
 from ..core.scripts import split_words
-from ..core.text import asked_speakers, cache_texts, coverage, FRAME, named_in, question_kind, reference_day
+from memnb.core.text import (
+    asked_speakers,
+    cache_texts,
+    coverage,
+    DISTANT,
+    FRAME,
+    named_in,
+    question_kind,
+    reference_day,
+)
 from ..core.text import sentences, speakers_in, stems, STOP_WORDS, times_of, with_dates
 from ..core.time import PASTS, TimeSpan
 from ..memr3.prompts import _numbered, known_from
@@ -107,7 +116,7 @@ def _ranked(lines: Iterable[Snippet], need: Requirement) -> list[Snippet]:
 # %% ../../nbs/9_rules/01_text.ipynb #cf489215
 def _copied(line: Snippet, need: Requirement) -> str:
     "Return the first time that a line tells, else the day on which it was said, for a date; else the best of its sentences."
-    times, day = times_of(line), reference_day(line)
+    times, day = times_of(line), None if DISTANT.search(line.text) else reference_day(line)
     if need.kind == 'date' and (times or day):
         return str(times[0] if times else TimeSpan.day(day))
     return max(sentences(line.text), key=lambda part: relevance(replace(line, text=part), [need]), default=line.text)

@@ -50,6 +50,8 @@ def found(index, query):
         ('می\u200cروم', ['میروم']),  # the joiner is no letter
         ('ක්\u200dෂණය', ['ක්ෂණය']),
         ('סֵפֶר', ['סֵפֶר']),
+        ('Ёлка елка', ['елка', 'елка']),  # people write both
+        ('İstanbul istanbul', ['istanbul', 'istanbul']),
         ('1️⃣ ❤️ naïve', ['1', 'naïv']),  # the marks of pictures are none of a word
     ],
 )
@@ -91,6 +93,9 @@ def test_a_han_character_is_a_word_too():
         ('Ich bin 15. Du bist 20.', ['Ich bin 15.', 'Du bist 20.']),
         ('I am 15. Then I left.', ['I am 15.', 'Then I left.']),
         ('Meet him at 3 p.m. in town.', ['Meet him at 3 p.m. in town.']),
+        ('Τι κάνεις; Καλά. Εσύ;', ['Τι κάνεις;', 'Καλά.', 'Εσύ;']),
+        ('ሰላም ነው። እንዴት ነህ፧ ደህና', ['ሰላም ነው።', 'እንዴት ነህ፧', 'ደህና']),
+        ('M. Dupont est là. Mme Martin aussi.', ['M. Dupont est là.', 'Mme Martin aussi.']),
     ],
 )
 def test_sentences_end_as_their_script_ends_them(text, parts):
@@ -110,6 +115,7 @@ def test_sentences_end_as_their_script_ends_them(text, parts):
         ('सीता कहाँ है?', ['सीता', 'राम'], ('सीता',)),
         ('Wo ist Annas Hund?', ['Anna', 'Ben'], ('Anna',)),
         ('Где собака Оли?', ['Оля', 'Дима'], ('Оля',)),
+        ('Где живёт Алёна?', ['Алена', 'Дима'], ('Алена',)),
         ('where does ann live?', ['Ann', 'Ben'], ('Ann',)),
         ('Where does ann live?', ['Ann', 'Ben'], ('Ann',)),
         ('what will we get?', ['Will', 'Ben'], ()),
@@ -246,3 +252,15 @@ def test_prompts_ask_for_memories_in_the_language_of_the_session():
             system, _ = role.render({'session': Session('D1', turns)})
             assert ('English' in system) == (language == 'en')
             assert ('in the language of the session' in system) == (language != 'en')
+
+
+def test_a_question_for_a_number_is_known_in_other_languages():
+    index = HybridIndex(None)
+    index.add(turns_of('ru'))
+    hits = [hit.snippet.id for hit in index.search('Сколько стоило починить Димину машину?', 3)]
+    assert 'D1:5' in hits  # 95 тысяч
+
+
+def test_a_term_in_half_of_a_store_counts():
+    index = filled(LexicalIndex(), ['red apple', 'red apple apple', 'red', 'green pear'])
+    assert found(index, 'red apple')[-1] == 'red'

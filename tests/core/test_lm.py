@@ -73,6 +73,11 @@ def client(server, **options):
     return OpenAILM('toy', server.url, KEY, **{'max_retries': 1, 'timeout': 10, **options})
 
 
+THOUGHTS = {
+    'choices': [
+        {'message': {'reasoning_details': [{'type': 'reasoning.text', 'text': 'Hm.'}]}, 'finish_reason': 'stop'}
+    ]
+}
 # What the server does, and what becomes of it: the reply or the kind of error, how many requests were made, words of the error
 
 MISBEHAVIOURS = {
@@ -82,6 +87,14 @@ MISBEHAVIOURS = {
     'truncated after a mendable object': ([chat("{'plans': [], 'who': None}", finish='length')], Plans(plans=[]), 1),
     'truncated after all was said': ([chat(json.dumps(GOOD) + '\n\n', finish='length')], GOOD_REPLY, 1),
     'stopped by a filter': ([chat('{"pl', finish='content_filter')], ReplyError, 2, 'cut off'),
+    'withheld by a filter': ([chat(None, finish='content_filter')], ServerError, 1, 'content_filter'),
+    'thoughts in parts': (
+        [plain(json.dumps(THOUGHTS).encode(), 'application/json')],
+        ReplyError,
+        2,
+        'thoughts and no reply',
+    ),
+    'quotes in an error': ([fail(404, 'no "toy" here')], ServerError, 1, 'no toy here'),
     'prose around': ([chat(f'Sure [as you like]:\n```json\n{json.dumps(GOOD)}\n```\nMore?')], GOOD_REPLY, 1),
     'not quite JSON': ([chat("{'plans': [{'name': 'sail', 'sources': ['D1:3'],}], who: null}")], GOOD_REPLY, 1),
     'list of one': ([chat([GOOD])], GOOD_REPLY, 1),

@@ -142,7 +142,7 @@ def test_an_id_that_comes_twice_is_refused_and_folders_come_by_number(tmp_path):
     probe = {'question': 'What?', 'answer': 'x', 'source_chat_ids': [0]}
     [chat] = load_beam(written(tmp_path / 'twice', twice, {'abstention': [probe]}))
     assert chat.questions[0].evidence == ('D1:0', 'D2:0')
-    assert chat.questions[0].notes == ('evidence: several messages have the id 0, all of them are taken',)
+    assert chat.notes == ('several messages have one id, all of them are its evidence: [0]',)
     assert not is_beam(tmp_path / 'no chat') and not is_beam(tmp_path / 'nowhere')
 
 

@@ -1,6 +1,7 @@
 """Answering: the rule never fails, cites only what it was shown, and copies what it says."""
 
 import re
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 
 import pytest
@@ -117,6 +118,18 @@ def test_a_model_in_the_place_of_the_rule():
     script = ScriptedLM([{'answer': 'Rye', 'sources': ['D3:9']}])
     assert script.ask(ANSWER, question='What bread?', lines=[]) == AnswerReply(answer='Rye', sources=['D3:9'])
     assert 'What bread?' in script.prompts[0][2]
+
+
+@pytest.mark.parametrize(
+    'when', ['ages ago', 'the other day', '2-3 weeks ago', 'ten or eleven days ago', 'back in the day']
+)
+def test_a_distance_that_is_not_read_is_no_day_of_saying(when):
+    shown = [Snippet('a', f'I met Kim {when}.', said=datetime(2024, 6, 9))]
+    assert extract_answer('When did you meet Kim?', shown).answer == f'I met Kim {when}.'
+    assert (
+        extract_answer('When did you meet Kim?', [replace(shown[0], text='I met Kim an hour ago.')]).answer
+        == '9 June 2024'
+    )
 
 
 NOTES = [

@@ -35,7 +35,8 @@ READ = """() => {
     texts.push({text: walker.currentNode.data.trim().slice(0, 60), contrast: (a + 0.05) / (b + 0.05), svg: !!figure,
                 cut: box.left < left - 1 || box.right > right + 1, table: !!parent.closest('table')})
   }
-  return {texts, wide: document.documentElement.scrollWidth}
+  const names = [...document.querySelectorAll('th[scope=row]')].map(name => name.getBoundingClientRect().width)
+  return {texts, wide: document.documentElement.scrollWidth, names: Math.max(...names)}
 }"""
 
 
@@ -86,4 +87,5 @@ def test_every_word_can_be_read_and_nothing_is_cut(browser, pages, name, width, 
     assert len(texts) > 100 and [text for text in texts if text['contrast'] < 4.5] == []
     assert [text for text in texts if text['cut']] == [] and read['wide'] == width
     if name == 'bench':
+        assert read['names'] < width / 2, 'the name of a row leaves no room for its figures'
         assert sum(text['svg'] for text in texts) > 30 and sum(text['table'] for text in texts) > 50
