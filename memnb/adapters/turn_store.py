@@ -35,6 +35,12 @@ _SPEAKERS = "SELECT DISTINCT speaker FROM turns WHERE typeof(speaker) = 'text' A
 _NAMED = "'T' || number IN (SELECT value FROM json_each(?)) "
 
 
+def _value(file: sqlite3.Connection, name: str) -> str:
+    """A value of the file by its name; '' for none."""
+    row = file.execute('SELECT value FROM memory WHERE name = ?', (name,)).fetchone()
+    return str(row[0]) if row else ''
+
+
 def _snippet(number: int, session: str, speaker: str, text: str, time: str | None, checksum: str) -> Snippet:
     """A row of the table as it is searched. A `MemoryFileError` for a damaged one."""
     try:
@@ -51,7 +57,7 @@ class TurnStore(Searchable):
     """Turns in one SQLite file, shared by threads and processes, with an index over them. A `MemoryFileError` for a bad file."""
 
     def __init__(self, path: str | Path):
-        self.path, self._file = Path(path), MemoryFile(path, 'turns', _TABLES)
+        self.path, self._file = Path(path), MemoryFile(path, 'turns', _TABLES, format=2)
         self._lock = self._file.lock
         self._index, self._names, self._seen = HybridIndex(), [], None
 
@@ -80,7 +86,9 @@ class TurnStore(Searchable):
         """Store a turn and return it with its id."""
         row = (said.date().isoformat() if said else 'undated', speaker, text, said.isoformat() if said else None)
         number = file.execute('INSERT INTO turns (session, speaker, text, said) VALUES (?, ?, ?, ?)', row).lastrowid
-        file.execute('UPDATE turns SET checksum = ? WHERE number = ?', (row_checksum(number, *row), number))
+        checksum = row_checksum(number, *row)
+        file.execute('UPDATE turns SET checksum = ? WHERE number = ?', (checksum, number))
+        self._reseal(file, checksum)
         return Turn(f'T{number}', speaker, text, said)
 
     def remember_all(
@@ -107,45 +115,48 @@ class TurnStore(Searchable):
         self._file.sweep(wait=False)
         return added
 
+    def _reseal(self, file: sqlite3.Connection, *checksums: str) -> None:
+        """Write the seal over the rows that there are now, by the checksums of those that came or went."""
+        seal = self._file.seal(checksums, _value(file, 'seal'))
+        file.execute("INSERT OR REPLACE INTO memory VALUES ('seal', ?)", (seal,))
+
+    def _check_seal(self, file: sqlite3.Connection) -> None:
+        """Raise `MemoryFileError` if turns are missing, or the names of the speakers."""
+        checksums = [checksum for (checksum,) in file.execute('SELECT checksum FROM turns')]
+        if self._file.seal([*checksums, _value(file, 'names')[:16]]) != _value(file, 'seal'):
+            raise MemoryFileError(f'{self.path}: damaged: turns or the names of the speakers have vanished')
+
     @contextmanager
     def _naming(self, file: sqlite3.Connection) -> Iterator[People]:
         """Give the names of the speakers as the file has them, and write back what becomes of them.
 
         A `MemoryFileError` where they are not as they were written."""
-        row = file.execute("SELECT value FROM memory WHERE name = 'names'").fetchone()
-        if row is None:
-            known = {name: name for (name,) in file.execute(_SPEAKERS)}
-        else:
-            try:
-                text = str(row[0])
-                if not text.startswith('{'):  # earlier versions wrote them without a checksum
-                    checksum, text = text[:16], text[16:]
-                    if checksum != row_checksum('names', text):
-                        raise ValueError('not as they were written')
-                known = json.loads(text)
-            except ValueError as error:
-                raise MemoryFileError(f'{self.path}: the names of the speakers are damaged: {error}') from None
+        stored = _value(file, 'names')
+        checksum, text = stored[:16], stored[16:]
+        if stored and checksum != row_checksum('names', text):
+            raise MemoryFileError(f'{self.path}: the names of the speakers are damaged: not as they were written')
+        known = json.loads(text or '{}')
         people = People(shown=known)
         yield people
         if people.shown != known:
             text = json.dumps(people.shown)
-            value = row_checksum('names', text) + text
-            file.execute("INSERT OR REPLACE INTO memory VALUES ('names', ?)", (value,))
+            new_checksum = row_checksum('names', text)
+            file.execute("INSERT OR REPLACE INTO memory VALUES ('names', ?)", (new_checksum + text,))
+            self._reseal(file, checksum, new_checksum)
 
     def forget(self, ids: Collection[str] = (), session: str | None = None) -> list[Snippet]:
         """Delete turns and a session, all or none, from the table and the bytes of the file; return them. Raises `UnknownTurn`, and `MemoryFileError` while another process reads."""
         chosen = [json.dumps(list(ids)), session]
         with self._file.transaction() as file:
-            snippets = [
-                _snippet(*row)
-                for row in file.execute(f'{_SELECT} WHERE {_NAMED} OR session = ? ORDER BY number', chosen)
-            ]
+            rows = file.execute(f'{_SELECT} WHERE {_NAMED} OR session = ? ORDER BY number', chosen).fetchall()
+            snippets = [_snippet(*row) for row in rows]
             missing = sorted(set(ids) - {snippet.id for snippet in snippets})
             if missing:
                 raise UnknownTurn(f'no turn {missing[0]!r:.80} here; nothing was forgotten')
             if session is not None and session not in {snippet.session for snippet in snippets}:
                 raise UnknownTurn(f'no session {session!r:.80} here; nothing was forgotten')
             file.execute(f'DELETE FROM turns WHERE {_NAMED} OR session = ?', chosen)
+            self._reseal(file, *(checksum for *_, checksum in rows))
             with self._naming(file) as people:
                 left = {name for (name,) in file.execute(_SPEAKERS)}
                 people.shown = {spelling: name for spelling, name in people.shown.items() if name in left}
@@ -161,7 +172,10 @@ class TurnStore(Searchable):
     def conversation(self) -> Conversation:
         """Return all turns as a conversation with a session for each day."""
         days: dict[str, list[Turn]] = {}
-        for row in self._file.rows(f'{_SELECT} ORDER BY session, number'):
+        with self._file.transaction('DEFERRED') as file:
+            self._check_seal(file)
+            rows = self._file.rows(f'{_SELECT} ORDER BY session, number')
+        for row in rows:
             snippet = _snippet(*row)
             turn = Turn(snippet.id, snippet.speaker or '', snippet.text, snippet.said)
             days.setdefault(snippet.session, []).append(turn)
@@ -181,8 +195,11 @@ class TurnStore(Searchable):
         with self._lock:
             version = self.version()
             if version != self._seen:
-                self._rename([name for (name,) in self._file.rows(_SPEAKERS)])
-                stored_ids = {f'T{number}' for (number,) in self._file.rows('SELECT number FROM turns')}
+                with self._file.transaction('DEFERRED') as file:
+                    self._check_seal(file)
+                    names = [name for (name,) in file.execute(_SPEAKERS)]
+                    stored_ids = {f'T{number}' for (number,) in file.execute('SELECT number FROM turns')}
+                self._rename(names)
                 indexed_ids = {snippet.id for snippet in self._index}
                 self._index.remove(indexed_ids - stored_ids)
                 add_in_parts(self._index, self.turns(stored_ids - indexed_ids))

@@ -144,13 +144,19 @@ class FailedSessions(dict[str, str]):
         self[session.id], self.sessions[session.id] = reason, session
 
     def forget(self, session_ids: Collection[str] = (), turns: Collection[str] = ()) -> None:
-        "Keep nothing of these sessions and turns."
+        "Keep nothing of these sessions and turns. With turns, of each reason that is left only its kind: it may quote them."
         for id, session in list(self.sessions.items()):
             rest = [turn for turn in session.turns if turn.id not in turns]
             if id in session_ids or not rest:
                 del self[id], self.sessions[id]
             elif len(rest) < len(session.turns):
                 self.sessions[id] = replace(session, turns=rest)
+        if turns:
+            self.shorten_reasons()
+
+    def shorten_reasons(self) -> None:
+        "Keep of each reason only its kind: the words of an error may quote what is forgotten."
+        self.update({id: reason.partition(':')[0] for id, reason in self.items()})
 
     def billed(self, usage: Mapping[str, Usage]) -> dict[str, Usage]:
         "Return usage by role, with what failed sessions cost in vain."

@@ -32,7 +32,7 @@ from pydantic import BaseModel, SecretStr
 import memnb
 from .retriever import wait_for
 from .roles import AGAIN_PROMPT, all_rules, bounded_schema, brief_schema, Call, Completion, LM, LMError
-from .roles import ReplyError, Role, RuleLM, SCHEMA_PROMPT, ServerError, TextLM, Usage
+from .roles import ReplyError, Role, RuleLM, SCHEMA_PROMPT, ServerError, TextLM, Usage, without_tokens
 from .trace import canonical_json, error_text, printable
 
 # %% auto #0
@@ -328,38 +328,47 @@ class Connection:
         # a model on this machine may take minutes to read a long prompt
         self.timeout = timeout or (600 if re.match(_THIS_MACHINE, url) else 60)
         self._key, self._local = SecretStr((key or '').strip()), threading.local()
+        self._used: list[SecretStr] = []  # all keys that it has had: the one in the environment may change
 
     def __reduce__(self):
         return Connection, (self.url, None, self.timeout, self.max_retries)
 
     def secret(self) -> str:
-        "The key, or the one in the environment."
-        return self._key.get_secret_value() or os.environ.get('OPENAI_API_KEY', '').strip()
+        "The key, or the one that is in the environment now."
+        key = SecretStr(self._key.get_secret_value() or os.environ.get('OPENAI_API_KEY', '').strip())
+        if key not in self._used:
+            self._used.append(key)
+        return key.get_secret_value()
 
     def clean(self, text: str) -> str:
-        """A text without the key in it, however it was escaped: in JSON, in a URL.
+        """A text without any key that was used, however it was escaped: in JSON, in a URL.
 
         What is shorter than eight characters is no secret: `x` for a server of one's own stands in many words."""
-        key = self.secret()
-        if len(key) < 8:
-            return text
-        forms = (rf'(?:\\*{re.escape(char)}|(?i:%{ord(char):02x}|\\+u{ord(char):04x}))' for char in key)
-        return re.sub(''.join(forms), '<key>', text)
+        self.secret()
+        for key in sorted((used.get_secret_value() for used in self._used), key=len, reverse=True):
+            forms = (rf'(?:\\*{re.escape(char)}|(?i:%{ord(char):02x}|\\+u{ord(char):04x}))' for char in key)
+            text = re.sub(''.join(forms), '<key>', text) if len(key) >= 8 else text
+        return text
 
     @property
     def client(self) -> Any:
-        "The openai client of this thread, made when it is first used. A server of one's own need not have a key."
-        client = getattr(self._local, 'client', None)
-        if client is None or client.is_closed():
+        """The openai client of this thread, made when it is first used and when the key has changed.
+
+        A server of one's own need not have a key. No redirect is followed: it would take the prompt to another host."""
+        client, key = getattr(self._local, 'client', None), self.secret()
+        if client is None or client.is_closed() or key != self._local.key:
             import openai
 
+            self._local.key = key
             client = self._local.client = openai.OpenAI(
-                api_key=self.secret() or (None if 'api.openai.com' in self.url else 'unused'),
+                api_key=key or (None if 'api.openai.com' in self.url else 'unused'),
                 base_url=self.url,
                 timeout=self.timeout,
                 max_retries=self.max_retries,
                 default_headers={'Accept-Encoding': 'identity'},
-                http_client=openai.DefaultHttpxClient(event_hooks={'response': [_bound_reply, _correct_status]}),
+                http_client=openai.DefaultHttpxClient(
+                    follow_redirects=False, event_hooks={'response': [_bound_reply, _correct_status]}
+                ),
             )
         return client
 
@@ -443,6 +452,9 @@ def _completion(
     return Completion(text, spent, bool(re.search('(?i)length|max|filter', reason)))
 
 # %% ../../nbs/1_core/06_models.ipynb #43aca376
+_SECRET = r'(?i)(api|access|secret)[_-]?key|authorization|password|bearer|(access|auth)[_-]?token|^(token|secret)$'
+
+
 class OpenAILM(TextLM):
     "A model behind any server with the OpenAI chat interface."
 
@@ -464,6 +476,9 @@ class OpenAILM(TextLM):
         url = base_url or os.environ.get('OPENAI_BASE_URL') or 'https://api.openai.com/v1'
         self._server = Connection(url, api_key, timeout, max_retries)
         self.name, self._bounds = model, bounds
+        unsafe = [name for name in extra or () if re.search(_SECRET, str(name))]
+        if unsafe:
+            raise ValueError(f'extra: {unsafe[0]!r:.80} would be in every record; a secret belongs in api_key')
         self._options = {
             'temperature': None if temperature is None else float(temperature),
             'seed': seed,
@@ -771,9 +786,12 @@ class RecordedLM(LM):
 
         if not text.strip():
             raise ValueError(f'expected some words that are to be forgotten, got {text!r:.80}')
-        inside = json.dumps(text)[1:-1]  # as it stands in JSON
+        lines = text.splitlines()  # a prompt has them in one line, or indents all but the first
+        forms = {text, *map(without_tokens, (text, ' '.join(lines), '\n  '.join(lines)))}
+        inside = json.dumps([json.dumps(form)[1:-1] for form in forms])  # as they stand in JSON
         with self._open('IMMEDIATE') as file:
-            file.rows('DELETE FROM replies WHERE instr(request || outcome, ?)', inside)
+            found = 'SELECT 1 FROM json_each(?) WHERE instr(request || outcome, value)'
+            file.rows(f'DELETE FROM replies WHERE EXISTS ({found})', inside)
             [(count,)] = file.rows('SELECT changes()')
             file.rows(UNSWEPT)
         return count

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, ExitStack
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
@@ -83,11 +83,10 @@ def _connect(
         return file
 
 # %% ../../nbs/1_core/09_storage.ipynb #fab69cee
-_FORMAT, _APPLICATION = 1, 0x6D656D6E  # version of the layout; 'memn'
+_APPLICATION = 0x6D656D6E  # 'memn'
 _HEAD = (
     'CREATE TABLE memory (name TEXT PRIMARY KEY, value TEXT NOT NULL)',  # how every memnb file begins
     f'PRAGMA application_id = {_APPLICATION}',
-    f'PRAGMA user_version = {_FORMAT}',
 )
 UNSWEPT = "INSERT OR REPLACE INTO memory VALUES ('unswept', hex(randomblob(8)))"  # after a deletion
 
@@ -111,6 +110,7 @@ class MemoryFile:
         kind: str,  # what the file holds; another kind is refused and stays as it is
         tables: Collection[str] = (),  # statements that make them in a new file
         mode: str = 'rwc',  # 'rw': the file must exist and hold something
+        format: int = 1,  # of what this kind holds: another number with each change of it
     ):
         self.path, self.lock = ':memory:' if path is None else Path(path), Lock()
         if '\0' in str(path):
@@ -125,14 +125,14 @@ class MemoryFile:
             )
         try:
             with self.transaction('DEFERRED'):  # a file that has its tables is only read
-                is_new = self._is_new(kind)
+                is_new = self._is_new(kind, tables, format)
             if is_new and mode == 'rw':
                 raise MemoryFileError(f'{path}: empty; nothing was saved in it')
             if is_new:
                 with self.transaction() as file:
-                    if self._is_new(kind):  # unless another process was first
+                    if self._is_new(kind, tables, format):  # unless another process was first
                         kind_row = f"INSERT INTO memory VALUES ('kind', '{kind}')"
-                        for statement in (*_HEAD, kind_row, *tables):
+                        for statement in (*_HEAD, f'PRAGMA user_version = {format}', kind_row, *tables):
                             file.execute(statement)
             self.rows('PRAGMA secure_delete = ON')
             self.sweep(wait=False)
@@ -140,19 +140,26 @@ class MemoryFile:
             self._file.close()
             raise
 
-    def _is_new(self, kind: str) -> bool:
-        "Whether the file is empty. Raises `MemoryFileError` if it is not a memory of this kind."
+    def _is_new(self, kind: str, tables: Collection[str], format: int) -> bool:
+        "Whether the file is empty. Raises `MemoryFileError` if it is not a memory of this kind, format and tables."
         [(application,)] = self.rows('PRAGMA application_id')
         [(version,)] = self.rows('PRAGMA user_version')
         if not application and not self.rows('SELECT 1 FROM sqlite_master'):
             return True
         if application != _APPLICATION:
             raise MemoryFileError(f'{self.path}: an SQLite file, but not of a memory')
-        if version > _FORMAT:
-            raise MemoryFileError(f'{self.path}: its format is {version}, this version of memnb reads up to {_FORMAT}')
         kinds = self.rows("SELECT value FROM memory WHERE name = 'kind'")
         if kinds != [(kind,)]:
             raise MemoryFileError(f'{self.path}: expected a memory of kind {kind!r}, found {kinds!r:.80}')
+        layout = {sql for (sql,) in self.rows('SELECT sql FROM sqlite_master')}
+        is_whole = layout.issuperset(statement for statement in tables if statement.startswith('CREATE'))
+        if version != format or not is_whole:
+            age = 'a newer' if version > format else 'an older' if version < format else 'another'
+            fault = '' if is_whole else ' or damaged: its tables are others'
+            raise MemoryFileError(
+                f'{self.path}: written by {age} version of memnb (format {version}, this one reads {format}){fault}; '
+                'open it with that version, or build it again from the messages'
+            )
         return False
 
     @contextmanager
@@ -172,6 +179,18 @@ class MemoryFile:
         "Return all rows of a query."
         with self.lock, _sqlite_errors(self.path):
             return self._file.execute(sql, values).fetchall()
+
+    def seal(self, checksums: Iterable[str], seal: str = '') -> str:
+        """Return the seal over rows with these checksums and over those that are sealed: their exclusive or, '' for none.
+
+        So their order does not matter, and a row that is sealed again is taken out. `MemoryFileError`."""
+        sealed = 0
+        try:
+            for value in (seal, *checksums):
+                sealed ^= int(value or '0', 16)
+        except (TypeError, ValueError):
+            raise MemoryFileError(f'{self.path}: damaged: expected a checksum, got {value!r:.80}') from None
+        return f'{sealed:016x}' if sealed else ''
 
     def sweep(self, wait: bool = True) -> None:
         "Remove every copy of what was deleted. A failure is a `MemoryFileError`, without `wait` a warning."
@@ -460,6 +479,7 @@ class SessionMemory:
     @locked
     def forget(self, session_id: str) -> dict[str, int]:
         "Remove a session and all that rests on it alone; return the counts by kind. Raises `UnknownSession`."
+        self.failed.shorten_reasons()
         if session_id in self.failed:
             self.failed.forget([session_id])
             clear_text_caches()
@@ -608,7 +628,7 @@ class SessionMemory:
     @classmethod
     def _read(cls, path: str | Path) -> tuple[dict, list[tuple[str, str, bytes, str]]]:
         "Return the header and the rows of a file, all from one moment. Raises `MemoryFileError`."
-        with closing(MemoryFile(path, cls.kind, mode='rw')) as file, file.transaction('DEFERRED'):
+        with closing(MemoryFile(path, cls.kind, [_SESSIONS], 'rw')) as file, file.transaction('DEFERRED'):
             header = dict(file.rows('SELECT name, value FROM memory'))
             rows = file.rows('SELECT id, record, vectors, checksum FROM sessions ORDER BY id')
         if 'head' not in header:

@@ -318,12 +318,15 @@ class _Cleaning:
         changes: Sequence[Change],
         turns: Collection[str],
         id_count: int,  # ids given so far
+        entries: Collection[str] = (),  # of which every change goes
     ):
         self.state, self.changes = _State(id_count), []
         # of each id: each forgotten version with the one before, and the stems that only these have brought
         self._versions: dict[str, list[tuple[Entry, Entry | None]]] = defaultdict(list)
         self._words: dict[str, frozenset[str]] = defaultdict(frozenset)
-        resting = {change.number for change in changes if not turns.isdisjoint(change.evidence)}
+        resting = {
+            change.number for change in changes if change.entry in entries or not turns.isdisjoint(change.evidence)
+        }
         others = [change for change in changes if change.number not in resting]
         known_stems = stems(' '.join(change.after.text for change in others if change.action == 'ADD'))
         for change in changes:
@@ -334,6 +337,10 @@ class _Cleaning:
                 text, old_text = change.after.text.replace(part_of(before), ''), before.text if before else ''
                 self._versions[change.entry].append((change.after, before))
                 self._words[change.entry] |= stems(text) - stems(old_text) - known_stems
+        words = frozenset().union(*self._words.values())
+        for place, change in enumerate(self.changes):
+            if not change.evidence or words & stems(change.reason):
+                self.changes[place] = replace(change, reason='')
 
     def _apply(self, change: Change) -> None:
         "Apply a change again; it goes if it is about what is forgotten, or says what another entry says."
@@ -351,9 +358,7 @@ class _Cleaning:
         if again.action == 'ADD' and again.entry != change.entry:
             self.state.id_count += 1
         self.state.put(again.entry, again.after)
-        words = frozenset().union(*self._words.values())
-        is_kept = change.evidence and not words & stems(change.reason)
-        self.changes.append(again if is_kept else replace(again, reason=''))
+        self.changes.append(again)
 
     def _undone(self, change: Change) -> Change | None:
         "Return what an UNDO comes to now; None for nothing."
@@ -380,6 +385,7 @@ class _Extent(NamedTuple):
     last: int = 0  # the number of the last change
     id_count: int = 0  # ids given
     forgotten: int = 0  # times that something was forgotten in the file, at the last one here
+    seal: str = ''  # over all changes
 
 
 @dataclass(frozen=True)
@@ -396,7 +402,8 @@ _TABLES = (
     'CREATE TABLE changes (namespace TEXT, number INTEGER, entry TEXT, change TEXT NOT NULL, checksum TEXT NOT NULL, '
     'PRIMARY KEY (namespace, number)) WITHOUT ROWID',
     'CREATE INDEX by_entry ON changes (namespace, entry, number)',
-    'CREATE TABLE extents (namespace TEXT PRIMARY KEY, last INTEGER, given INTEGER, forgotten INTEGER, checksum TEXT NOT NULL)',
+    'CREATE TABLE extents (namespace TEXT PRIMARY KEY, last INTEGER, given INTEGER, forgotten INTEGER, '
+    'seal TEXT, checksum TEXT NOT NULL)',
 )
 _INSERT = 'INSERT INTO changes VALUES (?, ?, ?, ?, ?)'
 
@@ -405,24 +412,20 @@ class Journal(MemoryFile):
     "The changes of all namespaces, in one SQLite file or in memory. Raises `MemoryFileError`."
 
     def __init__(self, path: str | Path | None = None):
-        super().__init__(path, 'memory-bank', _TABLES)
+        super().__init__(path, 'memory-bank', _TABLES, format=2)
 
     def extent(self, namespace: str) -> _Extent:
-        "Return the last number, the count of ids given and the file's count of forgettings at the last one here."
-        # '' stands for every namespace without a row
-        sql = (
-            'SELECT namespace, last, given, forgotten, checksum FROM extents '
-            "WHERE namespace IN (?, '') ORDER BY namespace DESC"
-        )
-        for *fields, checksum in self.rows(sql, namespace):
-            if checksum != row_checksum(*fields):
+        "Return how far a namespace has come; '' stands for every namespace without a row."
+        rows = self.rows("SELECT * FROM extents WHERE namespace IN (?, '') ORDER BY namespace DESC", namespace)
+        for _, *fields, checksum in rows[:1]:
+            if checksum != row_checksum(*rows[0][:-1]):
                 raise MemoryFileError(f'{self.path}: the extent of {namespace!r:.80} is damaged')
-            return _Extent(*fields[1:])
+            return _Extent(*fields)
         return _Extent()
 
     def _put_extent(self, file: sqlite3.Connection, namespace: str, extent: _Extent) -> None:
         row = (namespace, *extent, row_checksum(namespace, *extent))
-        file.execute('INSERT OR REPLACE INTO extents VALUES (?, ?, ?, ?, ?)', row)
+        file.execute('INSERT OR REPLACE INTO extents VALUES (?, ?, ?, ?, ?, ?)', row)
 
     def namespaces(self) -> tuple[str, ...]:
         "Return all namespaces that have a history, sorted."
@@ -440,6 +443,21 @@ class Journal(MemoryFile):
                 raise MemoryFileError(f'{self.path}: change {number} of {namespace!r:.80} is damaged')
             changes.append(_CHANGE.validate_json(text))
         return changes
+
+    def check_seal(self, namespace: str, extent: _Extent, known: _Extent = _Extent()) -> None:
+        "Raise `MemoryFileError` if the changes behind a known extent are not those up to the present one."
+        sql = 'SELECT checksum FROM changes WHERE namespace = ? AND number > ?'
+        checksums = [checksum for (checksum,) in self.rows(sql, namespace, known.last)]
+        if self.seal(checksums, known.seal) != extent.seal:
+            raise MemoryFileError(f'{self.path}: damaged: changes of {namespace!r:.80} have vanished')
+
+    def changes_since(self, namespace: str, known: _Extent) -> tuple[_Extent, list[Change]]:
+        "Return the extent and the changes behind a known one, from one moment; all changes if something was forgotten."
+        with self.transaction('DEFERRED'):
+            extent = self.extent(namespace)
+            known = known if known.forgotten == extent.forgotten else _Extent()
+            self.check_seal(namespace, extent, known)
+            return extent, self.changes(namespace, known.last, extent.last)
 
     def _row(self, namespace: str, change: Change) -> tuple:
         "Return a change as its row."
@@ -462,9 +480,10 @@ class Journal(MemoryFile):
                     f'{self.path}: namespace {namespace!r:.80}: nothing was written: '
                     f'expected {known}, it is {current} now'
                 )
-            extent = _Extent(known.last + len(changes), id_count, known.forgotten)
-            for change in changes:
-                file.execute(_INSERT, self._row(namespace, change))
+            rows = [self._row(namespace, change) for change in changes]
+            seal = self.seal([row[-1] for row in rows], known.seal)
+            extent = _Extent(known.last + len(changes), id_count, known.forgotten, seal)
+            file.executemany(_INSERT, rows)
             self._put_extent(file, namespace, extent)
         self.sweep(wait=False)
         return extent
@@ -500,12 +519,13 @@ class Journal(MemoryFile):
         entries = set(entries)
         with self.transaction() as file:
             changes, extent = self.changes(namespace), self.extent(namespace)
+            self.check_seal(namespace, extent)
             unknown = entries - {change.entry for change in changes}
             if unknown:
                 raise UnknownEntry(f'no entry {min(unknown)!r:.80}, now or before')
-            kept, id_count = [change for change in changes if change.entry not in entries], extent.id_count
-            if turns:
-                cleaning = _Cleaning(kept, set(turns), id_count)
+            kept, id_count = changes, extent.id_count
+            if turns or entries:
+                cleaning = _Cleaning(changes, set(turns), id_count, entries)
                 kept, id_count = cleaning.changes, cleaning.state.id_count
             numbers = {change.number for change in kept}
             gone = [change for change in changes if change.number not in numbers]
@@ -513,7 +533,8 @@ class Journal(MemoryFile):
             if rows != [self._row(namespace, change) for change in changes]:
                 count = self.extent('').forgotten + 1
                 self._put_extent(file, '', _Extent(forgotten=count))
-                self._put_extent(file, namespace, _Extent(extent.last, id_count, count))
+                seal = self.seal(row[-1] for row in rows)
+                self._put_extent(file, namespace, _Extent(extent.last, id_count, count, seal))
                 file.execute('DELETE FROM changes WHERE namespace = ?', (namespace,))
                 file.executemany(_INSERT, rows)
                 file.execute(UNSWEPT)
@@ -638,7 +659,7 @@ class MemoryBank(Searchable):
         self._writing, self._lock = Lock(), Lock()
         self.journal = path if isinstance(path, Journal) else Journal(path)
         self._state = _State()  # what is staged included
-        self._known = _Extent()  # as far as the journal was read
+        self._known = _Extent(forgotten=-1)  # as far as the journal was read: not at all
         self._when: datetime | None = None  # the time of the last change that was read
         self._writer: int | None = None  # the thread that has a transaction open
         self._reader: MemoryBank | None = None  # for the other threads meanwhile
@@ -708,12 +729,10 @@ class MemoryBank(Searchable):
     @locked
     def refresh(self) -> None:
         "Read what others have written since, unless a transaction is open."
-        extent = self.journal.extent(self.namespace) if self._writer is None else self._known
-        if extent == self._known:
+        if self._writer is not None or self.journal.extent(self.namespace) == self._known:
             return
-        anew = extent.forgotten != self._known.forgotten
-        changes = self.journal.changes(self.namespace, 0 if anew else self._known.last, extent.last)
-        if anew:
+        extent, changes = self.journal.changes_since(self.namespace, self._known)
+        if extent.forgotten != self._known.forgotten:
             self._state, self._when = _State(), None
         for change in changes:
             self._state.put(change.entry, change.after)

@@ -329,24 +329,3 @@ def test_the_names_of_speakers_are_sealed(change, tmp_path):
         for write in (lambda: store.remember('a red canoe', 'Zofia'), lambda: store.forget(['T1'])):
             with pytest.raises(MemoryFileError, match='turns.sqlite: the names of the speakers are damaged'):
                 write()
-        assert [turn.text for turn in store.conversation().turns] == ['the red concertina']
-
-
-def test_names_that_an_earlier_version_wrote_without_a_checksum_are_read(tmp_path):
-    path = tmp_path / 'turns.sqlite'
-
-    def written(value=None):
-        with closing(sqlite3.connect(path)) as file, file:
-            if value is not None:
-                file.execute("UPDATE memory SET value = ? WHERE name = 'names'", [value])
-            return file.execute("SELECT value FROM memory WHERE name = 'names'").fetchone()[0]
-
-    with TurnStore(path) as store:
-        store.remember('the red concertina', 'Tobin')
-    written('{"Tobin": "Tobin"}')
-    with TurnStore(path) as store, pytest.warns(UserWarning, match='looks like'):
-        assert [store.remember('a canoe', name).speaker for name in ('TOBIN', 'Tobin')] == ['TOBIN (2)', 'Tobin']
-    assert written()[16:] == '{"Tobin": "Tobin", "TOBIN": "TOBIN (2)"}'  # sealed from now on
-    written('{')
-    with TurnStore(path) as store, pytest.raises(MemoryFileError, match='the names of the speakers are damaged'):
-        store.remember('a canoe', 'Tobin')

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import signal
 import sqlite3
 import sys
@@ -241,6 +242,42 @@ def test_the_key_comes_from_the_environment_and_stays_secret(monkeypatch):
             lm.ask(plans_role, text='x')
         assert server.requests[0]['_headers']['authorization'] == f'Bearer {KEY}'
     assert KEY not in everything_said(caught.value) + repr(lm)
+
+
+def test_a_key_that_was_changed_is_used_from_then_on_and_the_old_one_stays_secret(monkeypatch):
+    old, new = 'sk-env-OLD1234567', 'sk-env-NEW1234567'
+    monkeypatch.setenv('OPENAI_API_KEY', old)
+    with Server(chat(GOOD), fail(401, authorization), fail(401, f'not {old} or {new}')) as server:
+        lm = OpenAILM('toy', server.url)
+        lm.ask(plans_role, text='x')
+        monkeypatch.setenv('OPENAI_API_KEY', new)
+        for words in ('Bearer <key>', 'not <key> or <key>'):
+            with pytest.raises(ServerError, match=words) as caught:
+                lm.ask(plans_role, text='x')
+            assert not {old, new} & set(re.findall(r'sk-[\w-]+', everything_said(caught.value)))
+        sent = [request['_headers']['authorization'] for request in server.requests]
+        assert sent == [f'Bearer {key}' for key in (old, new, new)]
+        monkeypatch.delenv('OPENAI_API_KEY')
+        with pytest.raises(ServerError, match='not <key> or <key>'):
+            lm.ask(plans_role, text='x')
+        assert server.requests[-1]['_headers']['authorization'] == 'Bearer unused'
+
+
+@pytest.mark.parametrize('status', [301, 302, 303, 307, 308])
+def test_a_redirect_to_another_host_is_not_followed(status):
+    """It would take the whole prompt there, that is what is remembered."""
+    with Server(chat(GOOD)) as other, Server(fail(status, 'moved', Location=f'{other.url}/chat/completions')) as server:
+        with pytest.raises(ServerError, match=str(status)):
+            client(server).ask(plans_role, text='x')
+        assert len(server.requests) == 1 and other.requests == []
+
+
+def test_a_secret_among_further_fields_is_refused():
+    """They are in the settings, and so in every record and report."""
+    for name in ('api_key', 'apiKey', 'Authorization', 'password', 'token'):
+        with pytest.raises(ValueError, match='a secret belongs in api_key'):
+            OpenAILM('toy', 'http://127.0.0.1:9/v1', extra={name: KEY})
+    OpenAILM('toy', 'http://127.0.0.1:9/v1', extra={'top_k': 1, 'max_tokens_to_sample': 9, 'stop_token_ids': [1]})
 
 
 def test_no_key_at_all():

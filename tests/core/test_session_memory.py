@@ -388,7 +388,7 @@ def test_another_kind_or_a_newer_format_is_refused(path):
     connection.execute('PRAGMA user_version = 2')
     connection.close()
     for attempt in (Names.load, built(SOME).save):
-        with pytest.raises(MemoryFileError, match='its format is 2, this version of memnb reads up to 1'):
+        with pytest.raises(MemoryFileError, match='a newer version of memnb .format 2, this one reads 1.'):
             attempt(path)
     connection = sqlite3.connect(path)
     connection.execute('PRAGMA user_version = 1')
@@ -410,7 +410,7 @@ def test_another_kind_or_a_newer_format_is_refused(path):
         ("UPDATE memory SET value = '{}' WHERE name = 'head'", 'its settings'),
         ("DELETE FROM memory WHERE name = 'head'", 'nothing was saved'),
         ("DELETE FROM memory WHERE name = 'checksum'", 'its settings'),
-        ('DROP TABLE sessions', 'no such table: sessions'),
+        ('DROP TABLE sessions', 'damaged: its tables are others'),
     ],
 )
 def test_damage_is_found_and_named(path, damage, message):

@@ -45,6 +45,12 @@ def store_with_a_secret(path):
     return store
 
 
+def graph_with_a_secret(path):
+    graph = GistGraph.of(ONE)
+    graph.save(path)
+    return graph
+
+
 def bytes_of(path):
     return b''.join(one.read_bytes() for one in path.parent.iterdir() if one.name.startswith(path.name))
 
@@ -139,6 +145,66 @@ def test_a_row_that_is_not_as_it_was_written_is_an_error(tmp_path, begun, sql):
     with pytest.raises(MemoryFileError, match='damaged'):
         with closing(type(owner)(path)) as again:
             again.search('boat', 5)
+
+
+@pytest.mark.parametrize(
+    'begun, sql',
+    [
+        (bank_with_a_secret, 'DELETE FROM changes WHERE number = (SELECT max(number) FROM changes)'),
+        (bank_with_a_secret, 'DELETE FROM changes WHERE number = 2'),
+        (bank_with_a_secret, 'DELETE FROM changes'),
+        (bank_with_a_secret, "DELETE FROM extents WHERE namespace = 'default'"),
+        (bank_with_a_secret, 'DELETE FROM extents'),
+        (store_with_a_secret, 'DELETE FROM turns WHERE number = 2'),
+        (store_with_a_secret, 'DELETE FROM turns WHERE number = (SELECT max(number) FROM turns)'),
+        (store_with_a_secret, 'DELETE FROM turns'),
+        (store_with_a_secret, "DELETE FROM memory WHERE name = 'seal'"),
+        (store_with_a_secret, "DELETE FROM memory WHERE name = 'names'"),
+        (store_with_a_secret, "UPDATE memory SET value = 'x' WHERE name = 'seal'"),
+        (store_with_a_secret, "UPDATE turns SET checksum = NULL WHERE number = 2"),
+    ],
+)
+def test_a_row_that_has_vanished_is_an_error(tmp_path, begun, sql):
+    """Otherwise a deleted entry would be back, or an update lost, without a word."""
+    path = tmp_path / 'file'
+    with closing(begun(path)) as owner:
+        owner.forget(['m1'] if isinstance(owner, MemoryBank) else ['T1'])
+        owner.remember('a blue boat', 'Ada') if isinstance(owner, TurnStore) else owner.add('a blue boat')
+    with closing(sqlite3.connect(path)) as file, file:
+        assert file.execute(sql).rowcount
+    with pytest.raises(MemoryFileError, match='damaged'):
+        with closing(type(owner)(path)) as again:
+            again.search('boat', 5)
+    if isinstance(owner, TurnStore):
+        with closing(TurnStore(path)) as again, pytest.raises(MemoryFileError, match='damaged'):
+            again.conversation()
+
+
+@pytest.mark.parametrize('begun', [bank_with_a_secret, store_with_a_secret, graph_with_a_secret])
+@pytest.mark.parametrize('shift, age', [(-1, 'an older'), (1, 'a newer')])
+def test_a_file_of_another_version_says_which_and_what_to_do(tmp_path, begun, shift, age):
+    path = tmp_path / 'file'
+    owner = begun(path)
+    owner.close() if not isinstance(owner, GistGraph) else None
+    with closing(sqlite3.connect(path)) as file:
+        [format] = file.execute('PRAGMA user_version').fetchone()
+        file.execute(f'PRAGMA user_version = {format + shift}')
+    told = f'written by {age} version of memnb .format {format + shift}, this one reads {format}.; open it with that version'
+    with pytest.raises(MemoryFileError, match=told):
+        owner.load(path) if isinstance(owner, GistGraph) else type(owner)(path)
+
+
+@pytest.mark.parametrize('begun', [bank_with_a_secret, store_with_a_secret, graph_with_a_secret])
+def test_a_file_with_other_tables_is_refused_with_a_clear_sentence(tmp_path, begun):
+    """As an early version wrote them, under the format of later ones."""
+    path = tmp_path / 'file'
+    owner = begun(path)
+    owner.close() if not isinstance(owner, GistGraph) else None
+    table = {MemoryBank: 'changes', TurnStore: 'turns'}.get(type(owner), 'sessions')
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute(f'ALTER TABLE {table} RENAME COLUMN checksum TO seal')
+    with pytest.raises(MemoryFileError, match='another version of memnb.* its tables are others; open it with'):
+        owner.load(path) if isinstance(owner, GistGraph) else type(owner)(path)
 
 
 def test_an_empty_file_is_a_new_memory(tmp_path):  # SQLite itself makes one before it writes the first byte
