@@ -24,6 +24,7 @@ _FILLERS = frozenset('\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\u180b\u18
 )
 _JOINERS = '\u200c\u200d'  # needed between letters of Arabic and of Indic scripts, which know no capitals
 _BRACKETS = re.compile(r'[()\[\]{}<>:"`“”„«»‹›（）［］【】「」『』：]|(?<!\w)[\'’‘]|[\'’‘](?!\w)')
+_LONGEST = 200  # characters of a name
 _COUNTED = re.compile(r'(.+) (\(\d{1,4}\))')  # the name of a second person who looks alike, as `People` writes it
 
 
@@ -42,20 +43,24 @@ def _is_seen(text: str, place: int) -> bool:
 def clean_name(name: str) -> str:
     """Return a name without what could break a line or imitate a turn: a blank for a line break, a colon, a bracket or a quote.
 
-    What cannot be seen goes, but for joiners that a script needs; a name of which nothing is left is '?'."""
+    What cannot be seen goes, but for joiners that a script needs; a name of which nothing is left is '?'. Of a long
+    name the beginning is left."""
     counted = _COUNTED.fullmatch(name)
     if counted:
         return f'{clean_name(counted[1])} {counted[2]}'
     text = normalize('NFC', ' '.join(name.split()))
     text = ''.join(letter for place, letter in enumerate(text) if _is_seen(text, place))
-    return ' '.join(_BRACKETS.sub(' ', text).split()) or ('?' if name.strip() else '')
+    text = ' '.join(_BRACKETS.sub(' ', text).split())
+    if len(text) > _LONGEST:
+        text = text[:_LONGEST].rstrip() + '…'
+    return text or ('?' if name.strip() else '')
 
 
 def clean_id(id: str) -> str:
     """Return an id, which is shown in brackets, with _ for each line break and character that cannot be seen.
 
     So are brackets that are not in pairs: an id that closes the bracket in which it stands could go on as a turn."""
-    id = ''.join('_' if category(letter) in _UNSEEN - {'Cs'} else letter for letter in id)
+    id = ''.join('_' if category(letter) in _UNSEEN else letter for letter in id)
     depth = 0
     for bracket in re.findall(r'[()]', id):
         depth += 1 if bracket == '(' else -1

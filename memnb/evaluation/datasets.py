@@ -32,6 +32,7 @@ import memnb
 from ..core.conversation import Conversation, ConversationError, Question, Session, Turn
 from ..core.time import parse_datetime
 from ..core.trace import Text
+from .store import write_file
 
 # %% auto #0
 __all__ = ['Line', 'Words', 'Filled', 'LOCOMO_CATEGORIES', 'OCTET_TEST', 'QUESTION_TYPES', 'DatasetError', 'read_json', 'tidy',
@@ -389,7 +390,7 @@ def save_jsonl(conversations: Iterable[Conversation], path: str | Path) -> None:
     records = [{name: value for name, value in line.items() if value not in (None, ())} for line in lines]
     text = ''.join(json.dumps(line, default=datetime.isoformat) + '\n' for line in records)
     try:
-        Path(path).write_text(text, encoding='ascii', newline='\n')
+        write_file(path, [text], 0o666)
     except (OSError, ValueError) as error:
         raise DatasetError(f'{path}: cannot be written: {error}') from None
 

@@ -135,6 +135,8 @@ def write_file(
     mode: int = 0o600,  # who may read it, less the umask; the default: its owner alone
 ) -> None:
     "Write a text file in place of another one, when it is complete. No link is followed."
+    if Path(path).exists() and not Path(path).is_file():
+        raise OSError(f'{path}: expected a file that can be replaced')
     draft = Path(path).parent / f'memnb-{token_hex(8)}'
     options = {'encoding': 'utf-8', 'errors': 'replace', 'newline': '\n'}
     try:

@@ -189,9 +189,9 @@ def _write_fields(chunk, view=(), guidance=None, speakers=(), per='fact', found=
     "Return the texts of the manager's prompt; `found` has the entries of the view that each fact may change."
     facts, points, rest = [], [], {entry.id: entry for entry in view}
     for number, fact in enumerate(guidance.facts if guidance else (), 1):
-        facts.append(f'{number}. ({", ".join([*fact.turns, fact.speaker])}) {fact.text}')
+        facts.append(single_line(f'{number}. ({", ".join([*fact.turns, fact.speaker])}) {fact.text}'))
         for entry in found[number - 1] if found else ():
-            facts[-1] += f'\n- {entry.id} {entry.line if rest.pop(entry.id, None) else "(as above)"}'
+            facts[-1] += f'\n- {entry.id} {single_line(entry.line) if rest.pop(entry.id, None) else "(as above)"}'
     for point in guidance.points if guidance else ():
         reference = f' with {point.entry}' if point.entry else ''
         points.append(f'fact {point.fact}: {point.kind}{reference}: {point.note}')

@@ -114,3 +114,17 @@ def test_names_that_people_have_stay():
     for name in ("O'Brien", 'Ana-María', 'علی‌رضا', 'Zoë', '小红', 'हिन्दी', 'Dr. No', 'Ada2'):
         assert clean_name(name) == name
     assert not look_keys('Lia') & look_keys('Ila') and not look_keys('Jose') & look_keys('José')
+
+
+def test_of_a_long_name_the_beginning_is_left():
+    """Some rules look at each run of words of a name."""
+    assert (
+        clean_name('my dog ' * 400) == 'my dog ' * 28 + 'my d…' and clean_name(clean_name('x' * 300)) == 'x' * 200 + '…'
+    )
+
+
+@pytest.mark.parametrize('kind', [GistGraph, CueTagGraph, MemMA])
+def test_half_a_character_in_an_id_is_read(kind):
+    turns = [Turn('D1:2 \ud800', 'Ada', 'I live in Rome.'), Turn('D1:3', 'Ada', 'I bought a boat.')]
+    memory = kind.of([Session('D1', turns, datetime(2024, 5, 8))])
+    assert turns[0].id == 'D1:2 _' and not memory.failed

@@ -1,6 +1,7 @@
 """Files of one's own: arbitrary conversations go out and come back, lines by another writer are read, and each fault has its line."""
 
 import json
+import os
 
 import pytest
 from hypothesis import given, settings
@@ -124,3 +125,15 @@ def test_files_that_cannot_be_read_or_written(tmp_path):
     marked = tmp_path / 'marked.jsonl'
     marked.write_bytes(b'\xef\xbb\xbf' + json.dumps(turn()).encode())
     assert load_jsonl(str(marked))[0].turns[0].text == 'Hello.'
+
+
+def test_a_file_is_replaced_when_it_is_complete_and_no_link_is_followed(tmp_path):
+    talk = Conversation('c', [Session('D1', [Turn('D1:1', 'Ada', 'hi')])])
+    (tmp_path / 'precious').write_text('precious')
+    (tmp_path / 'link').symlink_to(tmp_path / 'precious')
+    save_jsonl([talk], tmp_path / 'link')
+    assert (tmp_path / 'precious').read_text() == 'precious' and load_jsonl(tmp_path / 'link')[0].turns == talk.turns
+    os.mkfifo(tmp_path / 'pipe')
+    with pytest.raises(DatasetError, match='cannot be written: .*expected a file'):
+        save_jsonl([talk], tmp_path / 'pipe')
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['link', 'pipe', 'precious']

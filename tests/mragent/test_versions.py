@@ -3,7 +3,7 @@
 from datetime import date, datetime, timedelta
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from graphs import diary
 from memnb.mragent.contents import SemanticUnit
@@ -59,6 +59,23 @@ def test_what_is_current_is_what_a_diary_says(units, day):
     assert sorted(one.id for one in current(units, day)) == sorted(
         diary(units, day if day >= date(2023, 12, 1) else None)
     )
+
+
+def lived(number, home, since):
+    """A unit about Nate's home, said and true from a day on."""
+    said = datetime.combine(since, datetime.min.time())
+    return SemanticUnit(
+        f'D1/u{number}', home, (f'D1:{number}',), said=said, aspect='x', person='Nate', slot='residence'
+    )
+
+
+@given(lives())
+@example([lived(1, 'A', START), lived(2, 'B', START + timedelta(20))])
+def test_a_version_holds_from_its_first_day_on_and_not_a_day_before(units):
+    """On both sides of each border, in every run: one day off is the likeliest fault."""
+    for border in {unit.since for unit in units} - {None}:
+        for day in (border - timedelta(1), border, border + timedelta(1)):
+            assert sorted(unit.id for unit in current(units, day)) == sorted(diary(units, day)), day
 
 
 @given(lives(), st.randoms(use_true_random=False), st.none() | days)

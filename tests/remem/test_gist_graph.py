@@ -23,7 +23,7 @@ from memnb.remem.tools import _best, GraphTools, PAGE_SIZE
 from memnb.core.roles import RuleLM
 from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.examples import ExampleLM
-from memnb.core.conversation import DuplicateSnippet
+from memnb.core.conversation import DuplicateSnippet, Session, Turn
 from memnb.core.run import Run
 from memnb.core.storage import DuplicateSession, UnknownSession
 from memnb.core.time import TimeSpan
@@ -746,3 +746,20 @@ def test_a_graph_of_an_earlier_version_has_no_turns(tmp_path):
     graph = GistGraph.of(load_sample().sessions[:2])
     old = {name: value for name, value in graph.extract_to_json(graph.extract_of('D1')).items() if name != 'turns'}
     assert graph.extract_from_json(old) == replace(graph.extract_of('D1'), turns=())
+
+
+def test_capitals_do_not_make_another_subject():
+    graph = GistGraph.from_facts([('Ada', 'owns', 'a boat'), ('ada', 'owns', 'a kite')])
+    assert graph.facts.aggregate(list(graph.facts), 'count_unique_subjects') == 1
+
+
+@pytest.mark.parametrize('with_gists', [False, True])
+def test_what_is_excluded_never_comes_where_a_session_has_facts_alone(with_gists):
+    graph = GistGraph.of([Session('D1', [Turn('D1:1', 'Ada', 'I bought a boat.')])]) if with_gists else GistGraph()
+    graph.add_facts([('Ada', 'owns', 'a red boat'), ('Bo', 'owns', 'a red kite')])
+    found = [hit.snippet for hit in graph.search('Who owns a red boat?', 10)]
+    assert any('red boat' in snippet.text for snippet in found)
+    for snippet in found:
+        rest = [hit.snippet for hit in graph.search('Who owns a red boat?', 10, exclude=[*snippet.sources, snippet.id])]
+        assert snippet.id not in {other.id for other in rest}
+        assert not set(snippet.sources) & {source for other in rest for source in other.sources}
