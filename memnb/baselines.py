@@ -12,19 +12,25 @@ from .core.run import Run
 from .core.models import Model
 from .core.replies import Reply
 from .core.retriever import snippets_of, Store
-from .core.roles import ANSWER, asking_day, lines_with_ids, Role
+from .core.roles import ANSWER, asking_day, lines_with_ids, PAPER_ANSWER, Role
 from .core.trace import count_of, NoteStep
 from .memr3.loop import PAPER_CHUNKS
 
 # %% auto #0
-__all__ = ['THINK', 'RAG', 'FullContext', 'ThoughtReply', 'SelfRAG', 'RagCotRag']
+__all__ = ['PAPER_ANSWERS', 'THINK', 'RAG', 'FullContext', 'ThoughtReply', 'SelfRAG', 'RagCotRag']
 
 # %% ../nbs/2_memr3/05_baselines.ipynb #7644c0b5
+PAPER_ANSWERS = (  # what holds of the answers of all baselines in the paper
+    Setting('prompts', 'paper', '4.1', note='none is printed for their answers: ours, a short phrase'),
+    Setting('may_refuse', False, '4.1', note='without the adversarial questions'),
+)
+
+
 class RAG(Loop):
     "Retrieve once, then answer (equation 1)."
 
     method = 'rag'
-    PAPER = (Setting('k', 5, '4.3'), Setting('may_refuse', False, '4.1'), *PAPER_CHUNKS)
+    PAPER = (Setting('k', 5, '4.3'), *PAPER_ANSWERS, *PAPER_CHUNKS)
 
     @with_settings
     def __init__(
@@ -49,7 +55,7 @@ class FullContext(Loop):
     "No retrieval: the whole memory is in the prompt, from its beginning, as far as the budget allows (C.1.4)."
 
     method = 'full-context'
-    PAPER = (Setting('may_refuse', False, '4.1'),)
+    PAPER = PAPER_ANSWERS
 
     @with_settings
     def __init__(
@@ -88,7 +94,7 @@ def _thought_fields(question, snippets=(), last_query='', asked=None) -> dict:
     "Return the texts of the prompt."
     return {
         'question': question,
-        'last_query': last_query or 'None',
+        'last_query': last_query or question,
         'asked': asking_day(asked),
         'snippets': lines_with_ids(snippets),
     }
@@ -117,10 +123,10 @@ class SelfRAG(Loop):
     "After every retrieval the model decides: answer, or search again with a better query (C.1.2). No state is kept."
 
     method = 'self-rag'
-    PROMPTS = {'memnb': (THINK, ANSWER)}
+    PROMPTS = {'memnb': (THINK, ANSWER), 'paper': (PAPER_ANSWER,)}
     PAPER = (
         Setting('chunks_per_iteration', 5, 'appendix C.1.2'),
-        Setting('may_refuse', False, '4.1'),
+        *PAPER_ANSWERS,
         *PAPER_CHUNKS,
     )
 

@@ -14,7 +14,7 @@ from typing import get_args, get_origin, get_type_hints
 
 from .names import clean_id, clean_name, People
 from .scripts import spaced
-from .time import format_moment, TimeSpan
+from .time import format_moment, short_weekday, TimeSpan
 
 # %% auto #0
 __all__ = ['SESSION_TEXT', 'ConversationError', 'UnknownTurn', 'ChatError', 'single_line', 'Turn', 'Session', 'Question',
@@ -404,21 +404,25 @@ def _snippet(id: str, turns: Collection[Turn], session: Session, position: int |
 
 # %% ../../nbs/1_core/01_conversation.ipynb #m0000030
 # what every prompt about a session shows of it; `session_fields` fills it in
-SESSION_TEXT = '''Date: {date}
+SESSION_TEXT = '''Date: {day}
 Speakers: {speakers}
 
 {session}'''
 
 
 def session_fields(session: Session, speakers: Sequence[str] = ()) -> dict[str, str]:
-    "The texts of SESSION_TEXT; a turn shows its own time only where that is not the session's."
+    "The texts of SESSION_TEXT; a turn shows its own time only where that is not the session's. `date` is `day` without a weekday."
 
     def line(turn):
-        moment = f'[{format_moment(turn.time)}] ' if turn.time and turn.time != session.time else ''
-        return single_line(f'({turn.id}) {moment}{turn.line}')
+        own = (
+            f'[{short_weekday(turn.time)} {format_moment(turn.time)}] ' if turn.time not in (None, session.time) else ''
+        )
+        return single_line(f'({turn.id}) {own}{turn.line}')
 
+    date = format_moment(session.time) if session.time else 'not known'
     return {
-        'date': format_moment(session.time) if session.time else 'not known',
+        'day': f'{short_weekday(session.time)} {date}' if session.time else date,
+        'date': date,
         'session': '\n'.join(map(line, session.turns)),
         'speakers': ', '.join(map(clean_name, speakers or session.speakers)),
     }

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from .models import as_lm, Model
 from .retriever import as_memory, Store
-from .roles import ANSWER, choose_roles, LMError, QUERY, Role, RuleLM
+from .roles import ANSWER, choose_roles, LMError, PAPER_ANSWER, QUERY, Role, RuleLM
 from .run import Run
 from .time import TimeSpan
 from .trace import Step, Trace
@@ -73,7 +73,10 @@ class Loop:
     "Base of all methods: `ask(question) -> Trace`. A subclass gives `method` and `steps`."
 
     method = 'loop'
-    PROMPTS: ClassVar[Mapping[str, Sequence[Role]]] = {'memnb': (ANSWER,)}  # for `choose_roles`
+    PROMPTS: ClassVar[Mapping[str, Sequence[Role]]] = {
+        'memnb': (ANSWER,),
+        'paper': (PAPER_ANSWER,),
+    }  # for `choose_roles`
     PAPER: ClassVar[Sequence[Setting]] = ()  # what its paper reports
 
     def __init__(

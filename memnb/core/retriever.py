@@ -146,6 +146,19 @@ class Searchable:
 
     takes_known = False  # whether `search` has the option `known`, the ids of the evidence found so far
 
+    def unknown_words(self, query: str) -> list[str]:
+        "Return the content words of a query that occur nowhere in the memory; none where it cannot tell."
+        for name in ('retriever', 'index', 'lexical', 'store'):  # what it searches in its turn
+            inner = getattr(self, name, None)
+            if hasattr(inner, 'unknown_words'):
+                return inner.unknown_words(query)
+        return []
+
+    def remark_on(self, query: str) -> str:
+        "Return what stands behind a query in a prompt: its words that occur nowhere; '' where there are none."
+        words = self.unknown_words(query)
+        return f' (nowhere in the memory: {", ".join(words)})' if words else ''
+
 
 _MOST = 10_000  # results: then a store that only repeats itself is asked for no more
 

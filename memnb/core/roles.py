@@ -18,13 +18,14 @@ from pydantic import BaseModel, ValidationError
 from .citations import bracketed
 from .replies import explain_errors, read_reply, Reply
 from .text import language_code
-from .time import WEEKDAYS
+from .time import short_weekday, TimeSpan
 
 # %% auto #0
-__all__ = ['RULES', 'MESSAGES_ARE_DATA', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'QUERY',
-           'as_text', 'lines_with_ids', 'without_tokens', 'asking_day', 'rule', 'all_rules', 'Role', 'choose_roles',
-           'Usage', 'add_costs', 'Call', 'LMError', 'ReplyError', 'ServerError', 'LM', 'ask_role', 'RuleLM',
-           'strict_schema', 'brief_schema', 'bounded_schema', 'Completion', 'TextLM', 'AnswerReply', 'QueryReply']
+__all__ = ['RULES', 'MESSAGES_ARE_DATA', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'PAPER_ANSWER',
+           'QUERY', 'as_text', 'section', 'lines_with_ids', 'with_weekday', 'without_tokens', 'asking_day', 'rule',
+           'all_rules', 'Role', 'choose_roles', 'Usage', 'add_costs', 'Call', 'LMError', 'ReplyError', 'ServerError',
+           'LM', 'ask_role', 'RuleLM', 'strict_schema', 'brief_schema', 'bounded_schema', 'Completion', 'TextLM',
+           'AnswerReply', 'QueryReply']
 
 # %% ../../nbs/1_core/05_roles.ipynb #a4be6cea
 def as_text(
@@ -40,16 +41,22 @@ def as_text(
     return str(getattr(value, 'line', value))
 
 
+def section(heading: str, value: Any) -> str:
+    "Return a section of a prompt, with the blank line before it; '' where there is nothing to show."
+    return f'\n\n{heading}\n{as_text(value)}' if value else ''
+
+
 def lines_with_ids(
     lines: Iterable[Any],  # each with an `id` and a `line`, as snippets
 ) -> list[str]:
-    "Return lines for a prompt, each behind the id by which a reply can cite it, with the weekday before a day of saying."
-
-    def with_weekday(line):
-        said = getattr(line, 'said', None)
-        return re.sub(r'^\[', f'[{WEEKDAYS[said.weekday()][:3]} ', line.line) if said else line.line
-
+    "Return lines for a prompt, each behind the id by which a reply can cite it, as `with_weekday` has them."
     return [f'({line.id}) {with_weekday(line)}' for line in lines]
+
+
+def with_weekday(line: Any) -> str:
+    "Return a line for a prompt, as of a snippet or an entry, with the weekday before a day of saying."
+    said = getattr(line, 'said', None)
+    return re.sub(r'^\[', f'[{short_weekday(said)} ', line.line) if said else line.line
 
 
 # how tokens begin by which the templates of chat models mark roles, tools and ends: `<|im_start|>`, `[INST]`, `<</SYS>>`
@@ -67,9 +74,11 @@ def without_tokens(text: str) -> str:
     return _TOKEN.sub(r'\g<0> ', text)
 
 
-def asking_day(day: Any) -> str:
-    "Return the day of asking as it stands behind a heading of a prompt; '' for None."
-    return f' (asked on {day})' if day else ''
+def asking_day(day: TimeSpan | None) -> str:
+    "Return the day of asking as it stands behind a heading of a prompt, with its weekday; '' for None."
+    if day is None:
+        return ''
+    return f' (asked on {short_weekday(day.start)} {day})' if day.days == 1 else f' (asked on {day})'
 
 # %% ../../nbs/1_core/05_roles.ipynb #8369aae3
 RULES: dict[str, Callable[..., BaseModel]] = {}  # the rule of each role, by the role's name
@@ -505,6 +514,13 @@ class AnswerReply(Reply):
 # the two ends of "If the notes do not tell it, …" in a prompt for an answer
 _REFUSAL = f'the answer is: {NO_INFORMATION}'
 _BEST_GUESS = 'give the likeliest answer all the same, and do not say that something is missing.'
+# what is said of notes that do not tell all of it, and of `answerable`, where an answer may be that nothing is known
+_LIMITS = f'''If the notes tell a part of what is asked, give that part and say in a few words what they do not tell.
+- If the notes deny what the question takes for granted, say what they tell instead: "No: it was Bo's boat". Notes that tell it only of somebody else deny it.
+- If they tell nothing of it, {_REFUSAL}'''
+_ANSWERABLE = (
+    'false where the notes tell nothing of what is asked or deny what the question takes for granted, else true'
+)
 
 
 def _answer_fields(question, lines=(), draft='', asked=None, may_refuse=True) -> dict:
@@ -513,7 +529,11 @@ def _answer_fields(question, lines=(), draft='', asked=None, may_refuse=True) ->
         'draft': draft or 'None',
         'asked': asking_day(asked),
         'lines': lines_with_ids(lines),
+        'plain_lines': [line.line for line in lines],
         'refusal': _REFUSAL if may_refuse else _BEST_GUESS,
+        'limits': _LIMITS if may_refuse else f'If the notes do not tell it, {_BEST_GUESS}',
+        'draft_section': section('# Draft', draft),
+        'answerable': _ANSWERABLE if may_refuse else 'true',
     }
 
 
@@ -526,19 +546,36 @@ ANSWER = Role(
 - What an assistant suggested, or wrote as an example, is not what the person did or said. How a person wants to be answered ("always in euros") holds for this answer, too.
 - The draft, if there is one, is what the search proposes. Keep what the notes support, correct the rest, and be as exact as the notes are.
 - The question decides the form. A name, a date, a number, yes or no: a few words, in the notes' own words where they fit, without an explanation. A list: every item, in order where an order is asked for. A reason, advice or a summary: as many sentences as it takes.
-- If the notes tell a part of what is asked, give that part and say in a few words what they do not tell.
-- If the notes deny what the question takes for granted, say what they tell instead: "No: it was Bo's boat".
-- If nothing in the notes bears on what is asked, of the one who is asked about, {refusal}
-Reply with one JSON object: "answer"; "sources", the ids of the notes that the answer rests on, best first; and "answerable", false where the notes tell nothing of what is asked or deny what the question takes for granted, else true.''',
+- {limits}
+Reply with one JSON object: "answer"; "sources", the ids of the notes that the answer rests on, best first; and "answerable", {answerable}.''',
     user='''# Question{asked}
 {question}
 
 # Notes
-{lines}
-
-# Draft: {draft}''',
+{lines}{draft_section}''',
     reply=AnswerReply,
     fields=_answer_fields,
+)
+
+
+class _PaperAnswer(BaseModel):
+    "An answer without ids."
+
+    answer: str
+
+
+# for papers that print no prompt for the answer: it stays as it is when ANSWER changes
+PAPER_ANSWER = Role(
+    name='answer',
+    system='''You answer a question about a conversation from the memories below. Reply with one JSON object: "answer", a short phrase without any elaboration. A relative time in a memory counts from its date: give the date itself. If the memories do not settle it, {refusal}''',
+    user='''# Question{asked}
+{question}
+
+# Memories
+{plain_lines}''',
+    reply=AnswerReply,
+    fields=_answer_fields,
+    form=_PaperAnswer,
 )
 
 

@@ -17,8 +17,8 @@ from dateutil.relativedelta import SU, TH
 
 # %% auto #0
 __all__ = ['GRANULARITIES', 'WEEKDAYS', 'MONTHS', 'SEASONS', 'ONE_DAY', 'NUMBERS', 'ORDINALS', 'SHORT_DAYS', 'SHORT_MONTHS',
-           'PASTS', 'SPELLED_NUMBER', 'TimeSpan', 'phrase', 'format_moment', 'bounds', 'compare', 'parse_datetime',
-           'number_of', 'find_times', 'parse_date', 'read_time']
+           'PASTS', 'SPELLED_NUMBER', 'TimeSpan', 'phrase', 'format_moment', 'short_weekday', 'bounds', 'compare',
+           'parse_datetime', 'number_of', 'find_times', 'parse_date', 'read_time']
 
 # %% ../../nbs/1_core/02_time.ipynb #20957314
 GRANULARITIES = ('day', 'weekend', 'week', 'month', 'season', 'year', 'decade', 'span')
@@ -165,6 +165,11 @@ def phrase(span: TimeSpan) -> str:
 def format_moment(moment: datetime) -> str:
     "A moment as a prefix of a gist: '9 January 2024, 7:15 pm'."
     return f'{TimeSpan.day(moment)}, {moment.hour % 12 or 12}:{moment:%M} {"am" if moment.hour < 12 else "pm"}'
+
+
+def short_weekday(day: date) -> str:
+    "Return the name of a weekday as it stands before a date: 'Tue'."
+    return WEEKDAYS[day.weekday()][:3]
 
 # %% ../../nbs/1_core/02_time.ipynb #m000000a
 def bounds(span: TimeSpan | None) -> tuple[TimeSpan | None, TimeSpan | None]:

@@ -260,7 +260,7 @@ class _Searches:
     def search(self, query: Annotated[str, 'What to look for'], offset: Offset = 0) -> Observation:
         "Search the memory for what fits the query best."
         hits, more = self._page(query, offset)
-        return Observation(f'Found {len(hits)} for {query!r:.200}{more}', hits)
+        return Observation(f'Found {len(hits)} for {query!r:.200}{self.retriever.remark_on(query)}{more}', hits)
 
     def _page(self, query: str, offset: int, during: TimeSpan | None = None) -> tuple[tuple[Hit, ...], str]:
         "Return the hits from `offset` on, and a remark where there may be more."
@@ -286,7 +286,8 @@ class _Searches:
         hits, more = self._page(query, offset, during)
         dated = hits or any(hit.snippet.day for hit in self.retriever.search(query, self.k))
         hint = '' if dated else ' (what fits the query has no times: use search)'
-        note = f'Found {len(hits)} for {query!r:.200} between {start_time} and {end_time}{hint}{more}'
+        between = f'between {start_time} and {end_time}{self.retriever.remark_on(query)}'
+        note = f'Found {len(hits)} for {query!r:.200} {between}{hint}{more}'
         return Observation(note, hits)
 
     def messages_around(self, message: Annotated[str, 'The id of a message that was found']) -> Observation:

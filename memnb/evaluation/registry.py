@@ -456,11 +456,16 @@ METHODS = {
 }
 # the package of a method -> the baselines of its paper, by their loops; those of MemR3 say themselves what it reports
 _ANSWERED = Setting('may_refuse', False, '5.1, summary', note='without the adversarial questions')
+_PLAIN = Setting('prompts', 'paper', '5.1', note='none is printed for their answers: ours, a short phrase')
+_BY_VECTORS = Setting('ranker', 'none', 'F.3', 'memory', 'ours: learned from such conversations')
 BASELINES: dict[str, dict[Any, Sequence[Setting]]] = {
     'memr3': {},
     'remem': {'baselines.RAG': (Setting('k', 10, '4.4', note='messages'),), 'baselines.FullContext': ()},
     'mragent': {'baselines.RAG': (_ANSWERED,), 'baselines.FullContext': (_ANSWERED,)},
-    'memma': {'baselines.RAG': (_ANSWERED, Setting('k', 30, '5.1')), 'baselines.FullContext': (_ANSWERED,)},
+    'memma': {
+        'baselines.RAG': (_ANSWERED, _PLAIN, _BY_VECTORS, Setting('k', 30, '5.1')),
+        'baselines.FullContext': (_ANSWERED, _PLAIN),
+    },
 }
 for _method in METHODS.values():
     if _method.budgeted:  # a method may bring a memory of its own

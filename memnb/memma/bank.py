@@ -557,7 +557,7 @@ class EntryStore(Protocol):
         "Return ids of entries, best first, alone or in pairs with a score; hits and snippets with such ids will do."
 
 
-class IndexStore:
+class IndexStore(Searchable):
     "The default backend: words and vectors (`HybridIndex`) over whole entries."
 
     spread = False  # whether neighbours share lexical scores
@@ -990,6 +990,12 @@ class MemoryBank(Searchable):
                 )
             hits.append(Hit(entry, hit.score))
         return hits
+
+    @_reading
+    def unknown_words(self, query: str) -> list[str]:
+        "Return the content words of a query that occur in no entry, where the backend can tell."
+        self._fill_index()
+        return self._searched.unknown_words(query)
 
     @_reading
     def search(

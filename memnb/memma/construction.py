@@ -16,7 +16,7 @@ from ..core.conversation import Session, Snippet, Turn
 from ..core.citations import cited_ids, OutputValidator
 from ..core.ownership import anyone, changed_words, Statement, Policy, policy_of, sayers, subject_of
 from ..core.roles import ask_role, LM, LMError, Role, RuleLM, Usage
-from ..core.text import event_time, stems
+from ..core.text import content_words, event_time, stems
 from ..core.loop import check_count, check_names
 from .bank import BEFORE, Change, DuplicateEntry, Edit, Entry, MemoryBank, part_of, UnknownEntry
 from .prompts import EditLine, GUIDE, WRITE
@@ -71,6 +71,7 @@ class Editor:
         turns = (*earlier, *(replace(turn, time=turn.time or session.time) for turn in session.turns))
         self.turns = {turn.id: turn for turn in turns}
         self.policy, self.deletions, self.notes = policy_of(policy), deletions, []
+        self.undone: list[str] = []  # the notes on edits that their writer can put right
 
     def claim_of(self, entry: Snippet) -> Statement:
         "Return what an entry claims; one of an older file, or of a store, is said by its speaker."
@@ -115,7 +116,8 @@ class Editor:
         Raises `Refused`, `UnknownEntry`, `DuplicateEntry`."""
         if edit.action == 'NONE':
             return self.bank.apply([edit], self.when)[0]
-        text, cited, why, disputes = edit.text.partition(BEFORE)[0], [self.turns[id] for id in edit.sources], '', ''
+        text, cited = edit.text.partition(BEFORE)[0], [self.turns[id] for id in edit.sources]
+        why, disputes, is_late = '', '', False
         said = [(turn.speaker, turn.content) for turn in heard]
         said_by = () if self.policy is anyone else sayers(changed_words(text), cited, said)
         said_by = said_by or tuple(dict.fromkeys(turn.speaker for turn in cited))
@@ -127,8 +129,8 @@ class Editor:
             if self.policy(old, self._claim(text, changed_by, about)):
                 said_by = changed_by or said_by
                 is_dated = edit.action == 'UPDATE' and not fact and before.said and self.when
-                if is_dated and before.said.date() > self.when.date():
-                    why = f'{before.id} was said later'
+                is_late = is_dated and before.said.date() > self.when.date()
+                why = f'{before.id} was said later' if is_late else ''
             else:
                 others = [(name, words) for name, words in said if name != old.about]
                 said_by = changed_by or sayers(changed_words(text, old.text), (), others)
@@ -144,6 +146,7 @@ class Editor:
         edit = replace(edit, speaker=speaker, said_by=said_by, about=new.about, disputes=disputes)
         if why:
             self.notes.append(f'{label}: added, not an UPDATE: {why}: {text}')
+            self.undone += self.notes[-1:] if is_late else []
             speaker = speaker or (said_by[0] if len(said_by) == 1 else None)
             text, time = (fact.text, fact.time) if fact else (text, edit.time)
             edit = replace(edit, action='ADD', entry=None, text=text, time=time, speaker=speaker)
@@ -184,10 +187,10 @@ def _edit(border: OutputValidator, label: str, line: EditLine, view: dict[str, E
 
 def _write_chunk(
     editor: Editor, chunk: Session, lines: Sequence[EditLine], view: Sequence[Entry], per: str
-) -> tuple[list[Change], list[str]]:
-    "Apply the lines of a reply one by one; return the changes, and a note for each thing that did not fit."
+) -> list[Change]:
+    "Apply the lines of a reply one by one and return the changes; the editor has a note for each thing that did not fit."
     border, entries, changes = OutputValidator(chunk), {entry.id: entry for entry in view}, []
-    editor.notes = border.notes
+    editor.notes, editor.undone = border.notes, []
     for number, line in enumerate(lines, 1):
         label = f'{chunk.turns[0].id}, edit {number}'
         try:
@@ -203,7 +206,8 @@ def _write_chunk(
         except (Refused, UnknownEntry, DuplicateEntry) as error:
             text = ' '.join(line.text.split())
             border.notes.append(f'{label} is refused: {error}' + (f': {text}' if text else ''))
-    return changes, border.notes
+            editor.undone.append(border.notes[-1])
+    return changes
 
 
 def check_writing(turns: int = 18, view: int | None = None, per: str = 'fact', deletions: int | None = None) -> None:
@@ -214,6 +218,14 @@ def check_writing(turns: int = 18, view: int | None = None, per: str = 'fact', d
     for name, value in (('view', view), ('deletions', deletions)):
         if value is not None:
             check_count(name, value)
+
+
+def _like(bank: MemoryBank, text: str, people: tuple[str, ...]) -> list[Entry]:
+    """Return the entries most like a fact, two at most, that share a content word with it beside the names of people.
+
+    The search always finds some; the meta-thinker has seen those that are near, and names the others that it may change."""
+    words = content_words(text, people)
+    return [hit.snippet for hit in bank.search(text, 3) if words & content_words(hit.snippet.text, people)][:2]
 
 
 def construct(
@@ -256,24 +268,23 @@ def construct(
             guided = ask(GUIDE, 'written without guidance') if guidance else None
             inputs |= {'guidance': guided, 'per': per}
             if guided and guided.facts and by_fact:
-                found = [[hit.snippet for hit in bank.search(fact.text, 3)[:view]] for fact in guided.facts]
+                found = [_like(bank, fact.text, speakers)[:view] for fact in guided.facts]
                 named = {point.entry for point in guided.points}
                 entries = [entry for entry in entries if entry.id in named]
                 entries = list(dict.fromkeys(chain(entries, *found)))
                 inputs |= {'view': entries, 'found': found}
             lines = ask_role(lm, WRITE, cost, roles, **inputs).edits
-            new_changes, undone = _write_chunk(editor, chunk, lines, entries, per)
+            new_changes = _write_chunk(editor, chunk, lines, entries, per)
             changes += new_changes
-            notes += undone
-            if not undone or not by_fact:
+            notes += editor.notes
+            if not editor.undone or not by_fact:
                 continue
             entries = [change.after for change in new_changes if change.after]
-            entries += [hit.snippet for note in undone for hit in bank.search(note, 5)]
+            entries += [hit.snippet for note in editor.undone for hit in bank.search(note, 5)]
             entries = list({entry.id: entry for entry in entries}.values())
-            inputs |= {'view': entries, 'guidance': None, 'undone': undone}
+            inputs |= {'view': entries, 'guidance': None, 'undone': editor.undone}
             again = ask(WRITE, 'nothing was put right')
             if again:
-                new_changes, new_notes = _write_chunk(editor, chunk, again.edits, entries, per)
-                changes += new_changes
-                notes += new_notes
+                changes += _write_chunk(editor, chunk, again.edits, entries, per)
+                notes += editor.notes
     return Written(tuple(changes), tuple(notes), cost)

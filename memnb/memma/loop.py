@@ -53,6 +53,7 @@ class MemMA(Coordinated):
             '4.1, B.2',
             note='one edit an utterance; ours: up to 18 turns, an edit for each fact',
         ),
+        Setting('trust', True, '4.2, tables 13 to 15', note='a fact and a merge as the model has them, tested once'),
         Setting('policy', 'anyone', '4.1', note='whoever speaks changes any entry'),
         Setting('settings', 'paper', '4.1, 5.1, B to F', 'memory', 'the bank is written with them'),
         Setting('probe_generator', 'Claude-Opus-4.5', 'F.3', 'model'),
@@ -71,6 +72,7 @@ class MemMA(Coordinated):
         evolve: bool = True,  # False: the ablation /E
         probes: int = 5,  # J, for each session
         related: int = 24,  # earlier turns that a session is probed with, at most
+        trust: bool = False,  # True, as in the paper: repairs are written as the model has them, and not tested again
         policy: str | Policy = 'own',  # who may change an entry: 'own', 'anyone', or a function of two statements
         writing: dict | None = None,  # more options of `construct`: turns, view, per, deletions
         history: Iterable[Session] = (),  # sessions that the bank has from before
@@ -80,7 +82,7 @@ class MemMA(Coordinated):
         refuse_messages(bank, type(self))
         super().__init__(None, lm, refinements=refinements, k=k, refine=refine, **asking)
         self.guidance, self.evolve, self.writing = guidance, evolve, writing or {}
-        self.probes, self.related = probes, related
+        self.probes, self.related, self.trust = probes, related, trust
         check_writing(**self.writing)
         self.policy = policy_of(policy)
         check_count('probes', probes)
@@ -164,7 +166,7 @@ class MemMA(Coordinated):
                 written = construct(self.bank, session, self.lm, **options)
                 result = SessionResult(written)
                 if self.evolve:
-                    options = {'probes': self.probes, 'k': self.k, **shared}
+                    options = {'probes': self.probes, 'k': self.k, 'trust': self.trust, **shared}
                     related = self._earlier.related(session, self.related)
                     evolution = evolve(self.bank, session, self.lm, related=related, **options)
                     result = SessionResult(written, evolution)

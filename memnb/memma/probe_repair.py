@@ -27,7 +27,7 @@ from ..core.time import format_moment, TimeSpan
 from ..core.trace import count_of
 from .bank import DuplicateEntry, Edit, Entry, MemoryBank
 from .construction import Editor
-from .prompts import CONSOLIDATE, Consolidation, MARK, Probe, ProbeLine, PROBES, REPAIR, RepairReply
+from .prompts import CONSOLIDATE, Consolidation, Mark, MARK, Probe, ProbeLine, PROBES, REPAIR, RepairReply
 from ..retrieval.bm25 import LexicalIndex
 
 # %% auto #0
@@ -139,6 +139,7 @@ class Evolution:
     cost: dict[str, Usage] = field(default_factory=dict)  # by role
     error: str = ''  # why probing ended early; no repair was kept then
     again: bool = False  # True: probes of earlier sessions, by `probe_again`
+    retested: bool = True  # False: the probes were not asked again after the repairs, and `after` is as before
 
     @property
     def passed(self) -> tuple[int, int]:
@@ -167,7 +168,8 @@ class Evolution:
             return f'{text}, its repairs were taken back'
         if self.again:
             return f'{text}, {after} now, {len(self.lost)} lost'
-        repairs = f', {after} after {count_of(len(self.written), "repair")}'
+        count = count_of(len(self.written), 'repair')
+        repairs = f', {after} after {count}' if self.retested else f', {count} not tested'
         return text + repairs if self.repairs else text
 
     def to_text(self, color: bool = False, width: int = 100) -> str:
@@ -261,7 +263,11 @@ class Grounding:
                 texts += [format_moment(turn.time), f'{turn.time:%H:%M}']
         return texts
 
-    def fact(self, reply: RepairReply) -> tuple[Entry | None, str]:
+    def fact(
+        self,
+        reply: RepairReply,
+        trusted: tuple[str, ...] = (),  # turns that it may rest on unchecked; none: the fact is checked
+    ) -> tuple[Entry | None, str]:
         "Return the entry that a proposal asks for, or None and why it is refused."
         sources, text = self.cited('repair', reply.turns), ' '.join(reply.fact.split())
         if not text:
@@ -273,11 +279,14 @@ class Grounding:
         quoted = [self.turns[id] for id in sources]
         if reply.quote.strip():
             quoted = [turn for turn in quoted if _is_quoted(reply.quote, turn)]
+        if trusted and not quoted:
+            sources, quoted = trusted, [self.turns[id] for id in trusted]
         if not quoted:
             places = ', '.join(sources) or 'no turns'
             return None, f'the quote {reply.quote!r:.60} stands in none of {places}'
         ground, origin = self.ground(sources), quoted[0]
-        if odd := _unfounded(text, ground):
+        odd = _unfounded(text, ground)
+        if odd and not trusted:
             return None, f'no message that it cites has {", ".join(odd)}'
         speakers = {turn.speaker.casefold(): turn.speaker for turn in quoted}
         speaker = speakers.get((reply.speaker or '').strip().casefold(), origin.speaker)
@@ -318,14 +327,19 @@ def merge_texts(old: str, new: str) -> str:
     return ' '.join([*old_sentences, new])
 
 
-def consolidate(fact: Entry, entries: Sequence[Entry], wanted: Consolidation) -> Consolidation:
+def consolidate(
+    fact: Entry,
+    entries: Sequence[Entry],
+    wanted: Consolidation,
+    trust: bool = False,  # True: the wish is done as it stands, where it names an entry and has a text
+) -> Consolidation:
     """Return what is done with a fact, given a model's wish: nothing twice, nothing lost, no merge of different occasions.
 
     The reason is that of the wish only where it is done as it was wished."""
-    for entry in entries:
+    for entry in () if trust else entries:
         if covers(entry, fact):
             return Consolidation(action='SKIP', target=entry.id, reason=f'{entry.id} says it')
-    of_occasion = {entry.id: entry for entry in entries if same_occasion(_stated(entry), _stated(fact))}
+    of_occasion = {entry.id: entry for entry in entries if trust or same_occasion(_stated(entry), _stated(fact))}
     place, text, reason = (wanted.target or '').strip(), ' '.join(wanted.text.split()), wanted.reason
     if place.isdecimal() and int(place) < len(entries):
         place = entries[int(place)].id
@@ -336,7 +350,7 @@ def consolidate(fact: Entry, entries: Sequence[Entry], wanted: Consolidation) ->
     if wanted.action == 'MERGE' and target and text:
         parts = [*sentences(target.text), fact.text]
         is_whole = not any(_missing_substance(part, text) for part in parts)
-        if not is_whole or _unfounded(text, [target.text, fact.text]):
+        if not trust and (not is_whole or _unfounded(text, [target.text, fact.text])):
             reason, text = f'it leaves out or adds something: {text}', merge_texts(target.text, fact.text)
         return Consolidation(action='MERGE', target=target.id, text=text, reason=reason)
     if wanted.action != 'INSERT':
@@ -369,14 +383,16 @@ class ProbeCycle:
         k: int,
         roles: Mapping[str, Role] = {},
         policy: str | Policy = 'own',
+        trust: bool = False,
     ):
         if not isinstance(bank, MemoryBank):
             raise TypeError(f'bank: expected a MemoryBank, got {bank!r:.80}')
         self.bank = bank
         self.grounding, self.lm, self.k, self.roles = grounding, lm, k, roles
         self.when, self.cost = grounding.session.time, {}
-        # the paper's way, and that of a role of one's own: each answer is marked, alone, and each probe asked again
-        self.each = roles.get('mark', MARK) is not MARK
+        # the paper's way, and that of a role with its form: each answer is marked, alone, and each probe asked again
+        self.each = roles.get('mark', MARK).reply is Mark
+        self.trust = trust
         self.editor = Editor(self.bank, grounding.session, grounding.related, grounding.speakers, policy)
         self.editor.notes = grounding.notes
 
@@ -407,17 +423,16 @@ class ProbeCycle:
         return tuple(results)
 
     def _wrong(self, results: Sequence[ProbeResult]) -> list[ProbeResult]:
-        "Return the results with wrong answers. Equal texts are right; the others are marked at once, and each if one is wrong."
+        "Return the results with wrong answers. Equal texts are right; the others are marked in one call."
         rows = [(result.probe.question, result.probe.answer, result.answer) for result in results]
-        due = [row for row in rows if self.each or len({text.casefold().strip(' .') for text in row[1:]}) > 1]
-        if due[1:] and not self.each and self._is_right(*map('\n'.join, zip(*due))):
-            return []
-        wrong = [row for row in due if not self._is_right(*row)]
+        if self.each:
+            names = ('question', 'gold', 'answer')
+            wrong = [row for row in rows if self.ask(MARK, **dict(zip(names, row))).label == 'WRONG']
+        else:
+            due = [row for row in rows if len({text.casefold().strip(' .') for text in row[1:]}) > 1]
+            numbers = self.ask(MARK, rows=due).wrong if due else []
+            wrong = [row for number, row in enumerate(due, 1) if number in numbers]
         return [result for result, row in zip(results, rows) if row in wrong]
-
-    def _is_right(self, question: str, gold: str, answer: str) -> bool:
-        "Return whether an answer is marked as right, or all of several, one a line."
-        return self.ask(MARK, question=question, gold=gold, answer=answer).label == 'CORRECT'
 
     def _fault(self, failed: ProbeResult) -> str:
         "Return why a probe failed."
@@ -434,6 +449,8 @@ class ProbeCycle:
     def propose(self, failed: ProbeResult) -> Repair:
         "Return a fact for a failed probe, if turns support it (equation 7)."
         probe, ground = failed.probe, self.grounding
+        if failed.fault == 'not answered' and not self.each:
+            return Repair(probe, failed.fault, None, reason='the memory brought it, and no new fact can help')
         ids = [id for id in probe.sources if id in ground.turns]
         ids = ids or [turn.id for turn in ground.session.turns]  # a probe of one's own
         turns = tuple((ground.turns[id], ground.day(id)) for id in ids)
@@ -445,7 +462,7 @@ class ProbeCycle:
             if reply.op == 'NOOP':
                 reason = f'refused: {refused}' if refused else reply.reason
                 return Repair(probe, failed.fault, None, reason=reason)
-            fact, refused = ground.fact(reply)
+            fact, refused = ground.fact(reply, tuple(ids) if self.trust else ())
             if fact:
                 return Repair(probe, failed.fault, fact, reply.quote, reason=reply.reason)
             if (note := f'repair refused: {refused}: {reply.fact}') not in ground.notes:
@@ -467,9 +484,9 @@ class ProbeCycle:
         entries, scores = [hit.snippet for hit in hits], tuple(hit.score for hit in hits)
         ask = partial(self.ask, CONSOLIDATE, fact=fact, entries=tuple(entries), scores=scores)
         wish = Consolidation(action='SKIP')
-        if not any(covers(entry, fact) for entry in entries):  # else no model is asked
+        if self.trust or not any(covers(entry, fact) for entry in entries):  # else no model is asked
             wish = ask()
-        outcome = consolidate(fact, entries, wish)
+        outcome = consolidate(fact, entries, wish, self.trust)
         if wish.action == 'MERGE' and outcome.reason != wish.reason and not self.each:
             outcome = consolidate(fact, entries, ask(refused=outcome.reason))
         reason = outcome.reason or repair.reason
@@ -497,7 +514,7 @@ class ProbeCycle:
         try:
             with self.bank.transaction():
                 repairs = tuple(self.write(repair) for repair in repairs)
-                if not any(repair.writes for repair in repairs):
+                if self.trust or not any(repair.writes for repair in repairs):
                     return repairs, before, ''
                 touched = [
                     result.probe
@@ -526,6 +543,7 @@ def evolve(
     k: int = 30,  # entries that a probe may read
     speakers: Sequence[str] = (),  # who takes part; default: who speaks in the session
     policy: str | Policy = 'own',  # who may change an entry, as for `construct`
+    trust: bool = False,  # True, as in the paper: facts and merges are written as the model has them, and not tested again
     roles: Mapping[str, Role] = {},  # asked in the place of those with the same names
 ) -> Evolution:
     """Probe a session, repair what fails, test again, and take repairs back that make it worse (MemMA, section 4.2).
@@ -535,7 +553,7 @@ def evolve(
     if isinstance(probes, int) or not all(isinstance(probe, Probe) for probe in own_probes):
         check_count('probes', probes)
     check_names(speakers)
-    cycle = ProbeCycle(bank, Grounding(session, related, speakers), lm, k, roles, policy)
+    cycle = ProbeCycle(bank, Grounding(session, related, speakers), lm, k, roles, policy, trust)
     before, repairs, why, failure = (), (), '', ''
     try:
         if isinstance(probes, int) and probes and session.turns:
@@ -545,7 +563,7 @@ def evolve(
     except LMError as error:
         after, failure = before, f'{type(error).__name__}: {error}'
     notes = tuple(cycle.grounding.notes)
-    return Evolution(session.id, before, repairs, after, why, notes, cycle.cost, failure)
+    return Evolution(session.id, before, repairs, after, why, notes, cycle.cost, failure, retested=not trust)
 
 
 def probe_again(

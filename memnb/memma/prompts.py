@@ -15,17 +15,18 @@ from pydantic.json_schema import SkipJsonSchema
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT, single_line
 from ..core.replies import is_nothing, Reply
-from ..core.roles import ANSWER, as_text, asking_day, lines_with_ids, Role, SOURCES
+from ..core.roles import ANSWER, as_text, asking_day, lines_with_ids, PAPER_ANSWER, Role
+from ..core.roles import section, SOURCES, with_weekday
 from ..core.text import speakers_in
-from ..core.time import format_moment
+from ..core.time import format_moment, short_weekday, TimeSpan
 from ..core.trace import Text
 from .bank import Entry
 
 # %% auto #0
 __all__ = ['GUIDE', 'PAPER_GUIDE', 'WRITE', 'DIAGNOSE', 'PAPER_DIAGNOSE', 'REWRITE', 'PAPER_REWRITE', 'PROBES', 'MARK',
            'PAPER_MARK', 'REPAIR', 'PAPER_REPAIR', 'CONSOLIDATE', 'PAPER_CONSOLIDATE', 'STYLES', 'StatedFact',
-           'FocusPoint', 'GuidanceReply', 'EditLine', 'EditsReply', 'Diagnosis', 'Rewrite', 'Probe', 'ProbeLine',
-           'ProbesReply', 'Mark', 'RepairReply', 'Consolidation']
+           'FocusPoint', 'GuidanceReply', 'EditLine', 'EditsReply', 'Diagnosis', 'Rewrite', 'Search', 'Probe',
+           'ProbeLine', 'ProbesReply', 'Mark', 'Marks', 'RepairReply', 'Consolidation']
 
 # %% ../../nbs/5_memma/02_prompts.ipynb #bdac666f
 def _form(**fields: Any) -> type[BaseModel]:
@@ -79,29 +80,27 @@ _GUIDE = '''You check the quality of a memory that is being built from a convers
   - entry: the id of the entry; null for importance.
   - note: a few words.
 
-Example. The new messages, of 15 April 2024:
+Example. The new messages, of Mon 15 April 2024:
 (D4:1) Ines: Hi! We sold the old hive on Saturday, and Rolf is learning the cello now.
 Entries:
-- m3 [2 March 2024] Rolf: Rolf plays the viola.
-- m8 [9 March 2024] Ines: Ines and Rolf own an old hive.
+- m3 [Sat 2 March 2024] Rolf: Rolf plays the viola.
+- m8 [Sat 9 March 2024] Ines: Ines and Rolf own an old hive.
 The reply:
 {{"facts": [{{"text": "Ines and Rolf sold the old hive on Saturday (13 April 2024).", "speaker": "Ines", "turns": ["D4:1"]}}, {{"text": "Rolf is learning the cello.", "speaker": "Ines", "turns": ["D4:1"]}}], "points": [{{"kind": "conflict", "fact": 1, "entry": "m8", "note": "they own it no more"}}, {{"kind": "importance", "fact": 2, "entry": null, "note": "a second instrument beside the viola: keep cello"}}]}}'''
 
 # what both roles are shown; `_chunk_fields` fills it in
-_BOTH = '''Date: {date}
+_BOTH = '''Date: {day}
 Speakers: {speakers}
 
 The new messages:
-{session}
-
-Entries:
-{view}'''
+{session}{view}'''
 
 
 def _chunk_fields(chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[str] = ()) -> dict:
     "Return the texts that GUIDE and WRITE share: the chunk, and the entries of the view with their ids."
-    lines = [f'{entry.id} {entry.line}' for entry in view]
-    return {**session_fields(chunk, speakers), 'view': lines}
+    lines = [f'{entry.id} {with_weekday(entry)}' for entry in view]
+    plain_lines = [f'{entry.id} {entry.line}' for entry in view]
+    return {**session_fields(chunk, speakers), 'view': section('Entries:', lines), 'plain_view': plain_lines}
 
 
 GUIDE = Role('guide', _GUIDE, _BOTH, GuidanceReply, _chunk_fields)
@@ -117,7 +116,14 @@ PAPER_GUIDE = Role(
 - Do not interpret feelings, themes, values or symbols.
 - Do not paraphrase: keep the original phrasing.
 Reply with one JSON object: "facts", a list of texts such as "[Ines] Rolf plays the viola".''',
-    _BOTH,
+    '''Date: {date}
+Speakers: {speakers}
+
+The new messages:
+{session}
+
+Entries:
+{plain_view}''',
     GuidanceReply,
     _chunk_fields,
     _form(facts=list[str]),
@@ -151,9 +157,9 @@ class EditsReply(Reply):
     edits: list[EditLine]
 
 
-_WRITE = '''You keep the memory of a conversation. For the new messages, choose what to write: {number}. You may be given the facts of the messages, and what to mind about them; then write every fact, unless an entry says it already. Reply with one JSON object:
+_WRITE = '''You keep the memory of a conversation. For the new messages, write {number} Reply with one JSON object:
 - edits: a list, in order. Each has
-  - action: ADD for what no entry says; UPDATE where an entry must say something else from now on, or more of the same; DELETE where an entry is no longer so and nothing takes its place; NONE where nothing is worth writing, such as a greeting, or where an entry says it already.
+  - action: ADD for what no entry says; UPDATE where an entry must say something else from now on, or more of the same; DELETE where an entry is no longer so and nothing takes its place{none}.
   - text: for ADD and UPDATE what shall stand there: a sentence that makes sense alone, with a name in place of I and you, the exact names, objects, places, numbers and dates, and behind a relative time the date in brackets; else "". {update}
   - entry: for UPDATE and DELETE the id of an entry that is shown; else null.
   - speaker: who said it.
@@ -161,28 +167,35 @@ _WRITE = '''You keep the memory of a conversation. For the new messages, choose 
   - reason: a few words.
 Never let one fact take the place of another that can be so beside it: who plays the violin may play the clarinet, too. What happened on another date is another fact. Write no feeling, theme or meaning that nobody stated.
 
-Example. The new messages, of 15 April 2024:
+Example. The new messages, of Mon 15 April 2024:
 (D4:1) Ines: Hi! We sold the old hive on Saturday, and Rolf is learning the cello now.
-Entries:
-- m3 [2 March 2024] Rolf: Rolf plays the viola.
-- m8 [9 March 2024] Ines: Ines and Rolf own an old hive.
 {example}'''
-_NUMBERS = {'fact': 'one edit for each fact', 'chunk': 'exactly one edit for all of them together'}
+_NUMBERS = {
+    'fact': 'one edit for each fact, but none for a greeting or for a fact that an entry says already. The facts may be listed for you, under each the entries most like it, which it may repeat or change.',
+    'chunk': 'exactly one edit for all of them together. You may be given the facts of the messages, and what to mind about them.',
+    'again': 'only what puts right the edits below that were not made as you asked, and no edit where it may stay so.',
+}
+_NONE = '; NONE where nothing is worth writing, such as a greeting, or where an entry says it already'
 _UPDATES = {
-    'fact': 'The text of an UPDATE says what is so now, with all of the entry that still holds. What the entry said until now is kept behind it, with its speaker and day: do not say that again. Under a fact stand the entries most like it, which it may repeat or change.',
+    'fact': 'The text of an UPDATE says what is so now, with all of the entry that still holds. What the entry said until now is kept behind it, with its speaker and day: do not say that again.',
     'chunk': 'The text of an UPDATE takes the place of the whole entry, so it says again what else the entry says, and what was so before.',
 }
 _EXAMPLES = {
-    'fact': '''The reply, with one edit for each fact:
+    'fact': '''Facts of the messages:
+- 1. (D4:1, Ines) Ines and Rolf sold the old hive on Saturday (13 April 2024).
+  - m8 [Sat 9 March 2024] Ines: Ines and Rolf own an old hive.
+- 2. (D4:1, Ines) Rolf is learning the cello.
+  - m3 [Sat 2 March 2024] Rolf: Rolf plays the viola.
+The reply, with one edit for each fact:
 {"edits": [{"action": "UPDATE", "text": "Ines and Rolf sold the old hive on Saturday (13 April 2024).", "entry": "m8", "speaker": "Ines", "turns": ["D4:1"], "reason": "sold"}, {"action": "ADD", "text": "Rolf is learning the cello.", "entry": null, "speaker": "Ines", "turns": ["D4:1"], "reason": "a second instrument"}]}''',
-    'chunk': '''The reply, with one edit for all:
+    'chunk': '''Entries:
+- m3 [Sat 2 March 2024] Rolf: Rolf plays the viola.
+- m8 [Sat 9 March 2024] Ines: Ines and Rolf own an old hive.
+The reply, with one edit for all:
 {"edits": [{"action": "UPDATE", "text": "Ines and Rolf sold the old hive on Saturday (13 April 2024); they owned it before. Rolf is learning the cello.", "entry": "m8", "speaker": "Ines", "turns": ["D4:1"], "reason": "a sale and an instrument"}]}''',
 }
 
-_UNDONE = '''
-
-Your edits for these messages are made, but for these, which were not made as you asked. Write only what puts that right, and no edit where it may stay so:
-'''
+_UNDONE = 'Your edits for these messages are made, but for these, which were not made as you asked:'
 
 
 def _write_fields(chunk, view=(), guidance=None, speakers=(), per='fact', found=(), undone=()) -> dict:
@@ -191,26 +204,22 @@ def _write_fields(chunk, view=(), guidance=None, speakers=(), per='fact', found=
     for number, fact in enumerate(guidance.facts if guidance else (), 1):
         facts.append(single_line(f'{number}. ({", ".join([*fact.turns, fact.speaker])}) {fact.text}'))
         for entry in found[number - 1] if found else ():
-            facts[-1] += f'\n- {entry.id} {single_line(entry.line) if rest.pop(entry.id, None) else "(as above)"}'
+            facts[-1] += (
+                f'\n- {entry.id} {single_line(with_weekday(entry)) if rest.pop(entry.id, None) else "(as above)"}'
+            )
     for point in guidance.points if guidance else ():
         reference = f' with {point.entry}' if point.entry else ''
         points.append(f'fact {point.fact}: {point.kind}{reference}: {point.note}')
-    texts = {'number': _NUMBERS[per], 'example': _EXAMPLES[per], 'update': _UPDATES[per]}
-    texts |= {'facts': facts, 'points': points, 'undone': _UNDONE + as_text(undone) if undone else ''}
+    texts = {'number': _NUMBERS['again' if undone else per], 'example': _EXAMPLES[per], 'update': _UPDATES[per]}
+    texts |= {'none': _NONE if per == 'chunk' else '', 'undone': section(_UNDONE, undone)}
+    texts |= {'facts': section('Facts of the messages:', facts), 'points': section('What to mind:', points)}
     return {**_chunk_fields(chunk, rest.values(), speakers), **texts}
 
 
 WRITE = Role(
     'write',
     _WRITE,
-    _BOTH
-    + '''
-
-Facts of the messages:
-{facts}
-
-What to mind:
-{points}{undone}''',
+    _BOTH + '{facts}{points}{undone}',
     EditsReply,
     _write_fields,
 )
@@ -250,9 +259,9 @@ class Diagnosis(Reply):
     gaps: list[Text] = []  # what is missing and would change the answer, the most important first
     missing_speaker: Text | None = None  # whose words are missing, where it is one person's
     time_need: Text | None = None  # how exact a time is due, and what it is counted from
-    goal: Text = ''  # of the next search
+    goal: SkipJsonSchema[Text] = ''  # of the next search; the paper's form asks for it, and for keywords
     queries: list[Text] = []  # suggestions
-    keywords: list[Text] = []
+    keywords: SkipJsonSchema[list[Text]] = []
     constraints: list[Text] = []  # words that the next query must carry: the person, the time
     avoid: list[Text] = []  # words that were tried in vain
     notes: list[Text] = []  # the ids of those that bear on the question; none: all are kept
@@ -294,32 +303,36 @@ Reply with one JSON object:
 - gaps: with NOT-ANSWERABLE the specific things that are missing, the most important first; else [].
 - missing_speaker: the one person whose words are missing; null if it may be anybody.
 - time_need: how exact a time is needed and what it is counted from; null if none is needed.
-- goal: what the next search shall find, in a few words; "" with ANSWERABLE.
 - queries: with NOT-ANSWERABLE one to three short search texts for the first gap, unlike the queries so far; else [].
-- keywords: words that a line with the answer is likely to have.
 - constraints: names and times, as the question has them, that the next query must have. Behind a relative time write in brackets the date that it means, if you know the day of asking.
 - avoid: words of earlier queries that brought nothing; never the name of a person.
-- notes: the ids, given in brackets, of all notes that bear on the question, also of those that contradict others. The next steps and the answer see these alone, so where in doubt, take one more.
+- notes: the ids, given in brackets, of all notes that bear on the question, also of those that contradict others; [] where none does. The next steps and the answer see these alone, so where in doubt, take one more.
 
 Example. The question: When did Rolf's cello teacher move to Ghent? The only note: (D4:1) [Sat 6 May 2023] Ines: Rolf is learning the cello now.
-{{"decision": "NOT-ANSWERABLE", "reason": "No note tells when the teacher moved.", "gaps": ["when Rolf's cello teacher moved to Ghent"], "missing_speaker": "Rolf", "time_need": "any clear time", "goal": "the time of the move", "queries": ["Rolf on his music teacher, who left for Ghent"], "keywords": ["Ghent", "teacher"], "constraints": ["Rolf"], "avoid": [], "notes": ["D4:1"]}}'''
+{{"decision": "NOT-ANSWERABLE", "reason": "No note tells when the teacher moved.", "gaps": ["when Rolf's cello teacher moved to Ghent"], "missing_speaker": "Rolf", "time_need": "any clear time", "queries": ["Rolf on his music teacher, who left for Ghent"], "constraints": ["Rolf"], "avoid": [], "notes": ["D4:1"]}}'''
 
 
 def _diagnose_fields(question, evidence=(), fresh=(), queries=(), gaps=(), speakers=(), asked=None) -> dict:
-    "Return the texts of the judge's prompt; what the last query brought is marked as new."
+    "Return the texts of the judge's prompt; `gaps` are those that the queries after the first were for."
+    aims = dict(zip(queries[1:], gaps))
+    return {
+        'question': question,
+        'asked': asking_day(asked),
+        'queries': [f'{query} (for: {aims[query]})' if query in aims else query for query in queries],
+        'speakers': single_line(', '.join(speakers or speakers_in(evidence))) or 'unknown',
+        'evidence': lines_with_ids(evidence),
+    }
+
+
+def _paper_diagnose_fields(question, evidence=(), fresh=(), queries=(), **options) -> dict:
+    "Return the same texts with the memories by speaker; what the last query brought is marked as new."
     new_ids, of_speaker = {snippet.id for snippet in fresh}, {}
     for snippet in evidence:
         line = f'({snippet.id}{", new" if snippet.id in new_ids else ""}) {snippet.line}'
         of_speaker.setdefault(snippet.speaker or 'somebody', []).append(line)
     groups = [f'From {single_line(speaker)}:\n{as_text(lines)}' for speaker, lines in of_speaker.items()]
-    return {
-        'question': question,
-        'asked': asking_day(asked),
-        'queries': list(queries),
-        'gaps': list(gaps),
-        'speakers': single_line(', '.join(speakers or speakers_in(evidence))) or 'unknown',
-        'evidence': '\n\n'.join(groups) or 'None',
-    }
+    texts = {'queries': list(queries), 'evidence': '\n\n'.join(groups) or 'None'}
+    return _diagnose_fields(question, evidence, **options) | texts
 
 
 DIAGNOSE = Role(
@@ -328,17 +341,13 @@ DIAGNOSE = Role(
     user='''# Question{asked}
 {question}
 
-# Who speaks
 Speakers: {speakers}
 
 # Notes
 {evidence}
 
-# Queries so far
-{queries}
-
-# Gaps that the queries after the first were for
-{gaps}''',
+# Queries so far, and the gap that each was for
+{queries}''',
     reply=Diagnosis,
     fields=_diagnose_fields,
 )
@@ -369,7 +378,7 @@ Retrieved memories:
 Previous queries:
 {queries}''',
     reply=Diagnosis,
-    fields=_diagnose_fields,
+    fields=_paper_diagnose_fields,
     form=_form(
         decision=Literal['ANSWERABLE', 'NOT_ANSWERABLE'],
         reason=str,
@@ -405,16 +414,42 @@ _REWRITE = '''You write the next query for a search of the memory of a conversat
 _RULES = '''
   It is for the gap below and for nothing else.
   It has every constraint as it is written there; a date in brackets belongs to it.
-  It has none of the words to avoid.
+  It has none of the words to avoid, and beside the constraints none that stands nowhere in the memory.
   Where the gap is which of two things is meant, it names something that only one of them has.
   Where a time is needed, it has the relative phrase and the date that this means.
   Where one person's words are missing, it has the name, and is worded as that person would have said it.'''
 
 
+@dataclass(frozen=True)
+class Search:
+    "A query of the loop, and what it found."
+
+    query: str
+    found: int  # how many entries
+    new_ids: tuple[str, ...] = ()  # of those that it found first
+    remark: str = ''  # on its words that occur nowhere in the memory
+
+    @property
+    def line(self) -> str:
+        "As the paper's prompt shows it."
+        return f'{self.query} -> {self.found} found, new: {", ".join(self.new_ids) or "none"}'
+
+
 def _rewrite_fields(question, diagnosis=None, evidence=(), queries=(), trace=(), speakers=()) -> dict:
-    "Return the texts of the query reasoner's prompt; of the gaps it is shown the first."
+    "Return the texts of the query reasoner's prompt: the first gap, and the notes where the diagnosis has chosen some."
+    texts = _paper_rewrite_fields(question, diagnosis, evidence, queries)
+    if diagnosis:
+        parts = [line for line in texts['diagnosis'].splitlines() if not line.endswith(': None')]
+        texts |= {'diagnosis': '\n'.join(parts), 'evidence': texts['evidence'] if diagnosis.notes else []}
+    texts['notes'] = section('# Notes', texts['evidence'])
+    searches = [f'{search.query}{search.remark} -> {search.found} found, {len(search.new_ids)} new' for search in trace]
+    return texts | {'trace': searches or list(queries)}
+
+
+def _paper_rewrite_fields(question, diagnosis=None, evidence=(), queries=(), trace=(), speakers=()) -> dict:
+    "Return the texts of the paper's prompt, with all that was found (equation 3)."
     texts = {'question': question, 'trace': list(trace) or list(queries)}
-    texts['evidence'] = lines_with_ids(evidence)  # equation 3
+    texts['evidence'] = lines_with_ids(evidence)
     if diagnosis is None:
         return {**texts, 'rules': '', 'diagnosis': 'None'}
     parts = {
@@ -435,10 +470,7 @@ REWRITE = Role(
     name='rewrite',
     system=_REWRITE,
     user='''# Question
-{question}
-
-# Notes
-{evidence}
+{question}{notes}
 
 # Queries so far, and what they brought
 {trace}
@@ -472,7 +504,7 @@ Retrieved evidence:
 Previous queries, and what each retrieved:
 {trace}''',
     reply=Rewrite,
-    fields=_rewrite_fields,
+    fields=_paper_rewrite_fields,
     form=_form(rewritten_query=str, strategy=str, target_speaker=str),
 )
 
@@ -515,7 +547,7 @@ def _probes_fields(session, related=(), count=5, speakers=(), kinds={}) -> dict:
     "Return the texts of the generator's prompt; `related` are earlier turns, `kinds` says what each asks for."
     lines = []
     for turn in related:
-        moment = f', {format_moment(turn.time)}' if turn.time else ''
+        moment = f', {short_weekday(turn.time)} {format_moment(turn.time)}' if turn.time else ''
         lines.append(f'({turn.id}{moment}) {turn.line}')
     return {**session_fields(session, speakers), 'count': count, 'related': lines, 'kinds': kinds}
 
@@ -525,17 +557,18 @@ PROBES = Role(
     system='''You test a memory of a conversation. From the new session, and from the earlier messages that are shown, write {count} questions that the memory must be able to answer from now on, each with its answer. Reply with one JSON object:
 - probes: a list of {count}. Each has
   - question: it makes sense alone, names the people, and does not give its answer away.
-  - answer: in the words of the messages, complete: a name, an object, a number, a date, a short sentence. A time is a date, reckoned from the date of its message. No single word where two attributes are asked for.
+  - answer: in the words of the messages, complete: a name, an object, a number, a date, a short sentence. A time is a date, reckoned from the date of its message. It answers every part of the question.
   - kind: one of the kinds below.
   - turns: the ids, in brackets, of all messages that the answer rests on.
 Mix the kinds:
 {kinds}
 Ask for what would be missed: names, objects, titles, numbers, places, dates.
 
-Example, one of each kind. The new session, of 15 April 2024:
+Example, one of each kind. The new session, of Mon 15 April 2024:
 (D4:1) Ines: Hi! We sold the old hive on Saturday, and Rolf is learning the cello now.
 An earlier message:
-(D1:3) Rolf: I play the viola.
+(D1:3, Sat 2 March 2024, 9:00 am) Rolf: I play the viola.
+The reply:
 {{"probes": [{{"question": "Which instrument is Rolf learning?", "answer": "the cello", "kind": "single", "turns": ["D4:1"]}}, {{"question": "What does Rolf play, and what is he learning beside it?", "answer": "Rolf plays the viola, and is learning the cello.", "kind": "cross", "turns": ["D1:3", "D4:1"]}}, {{"question": "When did Ines and Rolf sell the hive?", "answer": "13 April 2024", "kind": "temporal", "turns": ["D4:1"]}}]}}''',
     user=SESSION_TEXT + '\n\nEarlier messages:\n{related}',
     reply=ProbesReply,
@@ -556,20 +589,36 @@ class Mark(Reply):
     reason: Text = ''
 
 
+class Marks(Reply):
+    "Which of several answers are wrong."
+
+    wrong: list[int]  # their numbers, from 1
+
+
+def _mark_fields(rows) -> dict:
+    "Return the text of the answers to be marked, each with its question and its gold answer in one line."
+    parts = []
+    for number, row in enumerate(rows, 1):
+        question, gold, answer = map(single_line, row)
+        parts.append(f'{number}. Question: {question}\n   Gold answer: {gold}\n   Answer: {answer}')
+    return {'rows': '\n'.join(parts)}
+
+
 MARK = Role(
     name='mark',
-    system='''You mark the answer to a question against the gold answer. CORRECT where it says what the gold answer says, in whatever words, forms of dates or length; WRONG where something that the gold answer has is missing, is less definite, or is otherwise. Where there are several, one a line, they stand in the order of the questions, and one that is WRONG makes all of them WRONG. Reply with one JSON object: "label", "CORRECT" or "WRONG", and "reason", a few words.''',
-    user='''Question: {question}
-Gold answer: {gold}
-Answer: {answer}''',
-    reply=Mark,
+    system='''You mark answers to questions against gold answers. An answer is right where it says what its gold answer says, in whatever words, forms of dates or length; it is wrong where something that the gold answer has is missing, is less definite, or is otherwise. Reply with one JSON object: "wrong", the numbers of the wrong answers, [] where all are right.''',
+    user='{rows}',
+    reply=Marks,
+    fields=_mark_fields,
 )
 
 
 PAPER_MARK = Role(
     name='mark',
     system='''You label an answer to a question as CORRECT or WRONG. The gold answer is usually concise, and the generated one may be longer. Be generous: as long as it touches on the same topic, it is CORRECT. Be generous with the forms of times, too: "May 7th" and "7 May" are the same. Reply with one JSON object: "explanation", a short one, and "label".''',
-    user=MARK.user,
+    user='''Question: {question}
+Gold answer: {gold}
+Answer: {answer}''',
     reply=Mark,
     form=_form(explanation=str, label=Literal['CORRECT', 'WRONG']),
 )
@@ -595,15 +644,15 @@ class RepairReply(Reply):
 
 
 _REPAIR = '''A question was put to a memory of a conversation, and it failed. Decide whether one fact must be written into it so that it can answer. Reply with one JSON object:
-- op: "ADD_FACT"; or "NOOP" where the messages do not say what is asked, where the answer given is as good as the gold answer, or where it looks like "not answered".
+- op: "ADD_FACT"; or "NOOP" where the messages do not say what is asked, or where the answer given is as good as the gold answer.
 - fact: with ADD_FACT one concrete sentence, clear when read alone and close to the question: names, objects, numbers as the messages have them; a relative time as it was said, and behind it in brackets the date that it means. Nothing that only the gold answer says.
 - speaker: whom it is about.
 - turns: the ids, given in brackets, of the messages that state it.
 - quote: the words of one of these messages, copied exactly.
 - reason: a few words.
-What it looks like is one of three: "missing", the memory has it nowhere; "not retrieved", it has it and did not bring it; "not answered", it brought it, and no new fact can help.
+What it looks like is one of two: "missing", the memory has it nowhere; "not retrieved", it has it and did not bring it.
 
-Example. The question: Who gave Rolf the ring? The gold answer: Ada. The answer given: nobody knows. The message: (D2:5) Rolf: My aunt Ada gave me this ring, for courage.
+Example. The question: Who gave Rolf the ring? The gold answer: Ada. The answer given: nobody knows. The message: (D2:5, Mon 1 April 2024) Rolf: My aunt Ada gave me this ring, for courage.
 {{"op": "ADD_FACT", "fact": "Rolf's aunt Ada gave Rolf a ring, for courage.", "speaker": "Rolf", "turns": ["D2:5"], "quote": "My aunt Ada gave me this ring", "reason": "missing"}}
 Example. The question: What is the number of Rolf's passport? The gold answer: nobody says it.
 {{"op": "NOOP", "fact": "", "speaker": null, "turns": [], "quote": "", "reason": "nobody says it"}}'''
@@ -613,7 +662,8 @@ def _repair_fields(probe, answer, fault, turns=(), evidence=(), speakers=(), ref
     "Return the texts of the repair prompt; `turns` are pairs of a turn and the day on which it was said, or None."
     messages = []
     for turn, day in turns:
-        messages.append(f'({turn.id}{f", {day}" if day else ""}) {turn.line}')
+        moment = f', {short_weekday(day)} {TimeSpan.day(day)}' if day else ''
+        messages.append(f'({turn.id}{moment}) {turn.line}')
     return {
         'question': probe.question,
         'gold': probe.answer,
@@ -702,10 +752,16 @@ def _consolidate_fields(fact, entries=(), scores=(), refused='') -> dict:
     for place, entry in enumerate(entries):
         score = scores[place] if place < len(scores) else None
         likeness = '' if score is None else f' (similarity {score:.2f})'
-        lines.append(f'{entry.id} {entry.line}')
+        lines.append(f'{entry.id} {with_weekday(entry)}')
         numbered.append(f'{place}{likeness}: {entry.line}')
     refusal = f'\n\nYour decision was not done as you asked: {refused}. Decide once more.' if refused else ''
-    return {'fact': fact.line, 'entries': lines, 'numbered': numbered, 'refused': refusal}
+    return {
+        'fact': fact.line,
+        'dated_fact': with_weekday(fact),
+        'entries': lines,
+        'numbered': numbered,
+        'refused': refusal,
+    }
 
 
 CONSOLIDATE = Role(
@@ -719,10 +775,10 @@ CONSOLIDATE = Role(
 Example. The fact: Rolf: Rolf's aunt Ada gave Rolf a ring, for courage.
 m4 Rolf: Somebody gave Rolf a ring in Ghent.
 {{"action": "MERGE", "target": "m4", "text": "Rolf's aunt Ada gave Rolf a ring in Ghent, for courage.", "reason": "the same ring"}}
-Example. The fact: [3 May 2024] Rolf: Rolf rowed across the lake.
-m6 [2 May 2024] Rolf: Rolf rowed across the lake.
+Example. The fact: [Fri 3 May 2024] Rolf: Rolf rowed across the lake.
+m6 [Thu 2 May 2024] Rolf: Rolf rowed across the lake.
 {{"action": "INSERT", "target": null, "text": "", "reason": "another day"}}''',
-    user='The fact: {fact}\n\nEntries:\n{entries}{refused}',
+    user='The fact: {dated_fact}\n\nEntries:\n{entries}{refused}',
     reply=Consolidation,
     fields=_consolidate_fields,
 )
@@ -748,13 +804,14 @@ Reply with one JSON object: "action", "merge_target_index" (-1 without MERGE), "
 )
 
 
-# the paper prints no prompt for writing, probes and answers
+# the paper prints no prompt for writing and probes, which are ours, nor for answers, which have a plain one
 STYLES = {
     'memnb': (GUIDE, WRITE, DIAGNOSE, REWRITE, ANSWER, PROBES, MARK, REPAIR, CONSOLIDATE),
     'paper': (
         PAPER_GUIDE,
         PAPER_DIAGNOSE,
         PAPER_REWRITE,
+        PAPER_ANSWER,
         PAPER_MARK,
         PAPER_REPAIR,
         PAPER_CONSOLIDATE,

@@ -18,7 +18,7 @@ from ..core.models import Model
 from ..core.retriever import Hit, Store
 from ..core.text import speakers_in, stems, tokenize
 from ..core.trace import NoteStep, RouteStep
-from .prompts import DIAGNOSE, Diagnosis, REWRITE, STYLES
+from .prompts import DIAGNOSE, Diagnosis, REWRITE, Search, STYLES
 
 # %% auto #0
 __all__ = ['is_new', 'carries', 'add_constraints', 'constrained_query', 'QueryState', 'Coordinated']
@@ -80,16 +80,15 @@ class QueryState:
     fresh: list[Snippet] = field(default_factory=list)  # what only the last query brought
     queries: list[str] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)  # one for each query after the first
-    trace: list[str] = field(default_factory=list)  # each query, how much it found, and the ids that were new
+    trace: list[Search] = field(default_factory=list)
     overruled: int = 0  # how often ANSWERABLE was not believed
 
-    def take(self, query: str, hits: Sequence[Hit]) -> None:
-        "Add what a query found to the evidence."
+    def take(self, query: str, hits: Sequence[Hit], remark: str = '') -> None:
+        "Add what a query found to the evidence; the remark is on words of it that occur nowhere."
         snippets = {hit.snippet.id: hit.snippet for hit in hits}
         self.fresh = [snippet for id, snippet in snippets.items() if id not in self.evidence]
-        new_ids = ', '.join(snippet.id for snippet in self.fresh) or 'none'
         self.queries.append(query)
-        self.trace.append(f'{query} -> {len(snippets)} found, new: {new_ids}')
+        self.trace.append(Search(query, len(snippets), tuple(snippet.id for snippet in self.fresh), remark))
         self.evidence.update({snippet.id: snippet for snippet in self.fresh})
 
     def inputs(self) -> dict:
@@ -146,11 +145,12 @@ class Coordinated(Loop):
             if not query:
                 break
             self.retrieve(run, state, query)
-        run.answer_from(list(state.evidence.values()))
+        run.answer_from(list(state.evidence.values()) or run.snippets)
 
     def retrieve(self, run: Run, state: QueryState, query: str) -> None:
         "Search, and add what is found to the evidence."
-        state.take(query, run.search(query, self.k, len(state.queries) + 1))
+        hits = run.search(query, self.k, len(state.queries) + 1)
+        state.take(query, hits, run.memory.remark_on(query))
 
     def _next_query(self, run: Run, state: QueryState) -> str | None:
         "Return what to ask next; None where the evidence suffices or nothing new can be asked."
@@ -176,7 +176,10 @@ class Coordinated(Loop):
         )
         if diagnosis is None:
             return None
-        if kept := cited_ids(diagnosis.notes, list(state.evidence))[0]:  # what is found again is new
+        kept, _ = cited_ids(diagnosis.notes, list(state.evidence))
+        # a reply that has no such field, as the paper's, keeps all
+        bears_not = 'notes' in diagnosis.model_fields_set and diagnosis.decision == 'NOT-ANSWERABLE'
+        if kept or (bears_not and not diagnosis.notes):  # what is found again is new
             state.evidence = {id: snippet for id, snippet in state.evidence.items() if id in kept}
         gaps = [gap for gap in diagnosis.gaps if gap.strip()]
         if not gaps and diagnosis.decision == 'NOT-ANSWERABLE':

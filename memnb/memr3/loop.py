@@ -25,6 +25,7 @@ __all__ = ['PAPER_CHUNKS', 'Progress', 'MemR3']
 # %% ../../nbs/2_memr3/04_loop.ipynb #8305ca0d
 PAPER_CHUNKS = (  # what holds of all chunk-based methods in the paper
     Setting('chunk', 256, 'appendix C.2', 'memory', 'tokens; ours: single turns'),
+    Setting('ranker', 'none', 'appendix C.2', 'memory', 'ours: learned from such conversations'),
     Setting('embedder', 'text-embedding-3-large', 'appendix C.2', 'model', 'ours: WordLlama, and BM25'),
     Setting('rerank', 'ms-marco-MiniLM-L-12-v2', 'appendix C.2', 'model', 'ours: none'),
     Setting('model', 'gpt-4o-mini or gpt-4.1-mini, temperature 0', '4.1', 'model'),
@@ -104,7 +105,7 @@ class MemR3(Loop):
         reflect: bool = True,  # False: "w/o reflect"
         monotone: bool = True,  # grounded evidence stays until it is withdrawn, and closed gaps closed; False, as in the paper: a reply replaces the state
         stop_early: bool = True,  # False: spend the whole budget, to compare at an equal number of turns
-        show_snippets: bool = True,  # where it must answer without evidence, it does so from the snippets
+        show_snippets: bool = True,  # an answer without evidence is made from the snippets
         released: bool = False,  # as the published code with RAG: no forced reflect
         # as line 5 of Algorithm 1: reflect over an empty retrieval until the budget is spent; False: up to n_cap times
         keep_reflecting: bool = False,
@@ -133,7 +134,7 @@ class MemR3(Loop):
                 self.reflect(run, now, reply, iteration)
             else:
                 self.retrieve(run, now, reply, iteration)
-        if not now.state.evidence and (reply is None or self.show_snippets and not self.may_refuse):
+        if not now.state.evidence and (reply is None or self.show_snippets):
             run.answer_from(run.snippets, reply and reply.detailed_answer or '')
         else:
             self.answer(run, now, reply.detailed_answer if reply else None)
@@ -166,6 +167,7 @@ class MemR3(Loop):
             reasoning=now.reasoning,
             first=run.query,
             queries=now.queries,
+            remarks=[run.memory.remark_on(query) for query in (run.query, *now.queries)],
             due=self._due(now, iteration),
             asked=run.asked,
             allowed=self._allowed(now),

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Literal
 
 from pydantic import BaseModel
 
 from ..core.conversation import Snippet
-from ..core.roles import ANSWER, AnswerReply, asking_day, lines_with_ids, Role
+from ..core.roles import ANSWER, AnswerReply, asking_day, lines_with_ids, Role, section
 from ..core.text import read_line
 from ..core.trace import Bullet
 from .router import ACTIONS, Decision
@@ -23,62 +24,50 @@ __all__ = ['TRACK', 'PAPER_TRACK', 'FINAL', 'PAPER_FINAL', 'directive', 'known_f
 
 # %% ../../nbs/2_memr3/03_prompts.ipynb #cc6c9595
 _WHEN = {
+    'answer': ' as soon as the evidence answers the question or denies what it takes for granted, or when two searches for the same gap have brought nothing',
+    'retrieve': ' while a search may close a gap',
+    'reflect': ' only to reckon with the evidence',
+}
+_PAPER_WHEN = {
     'reflect': ' to think over the evidence and the gaps',
     'answer': ' ONLY when the evidence is solid and no gap is left',
-    'retrieve': '',
+    'retrieve': ' otherwise',
 }
 
 
 def directive(
     due: Decision | None,  # what will happen whatever is proposed; None: the proposal counts
     allowed: Collection[str] = ACTIONS,  # what may be proposed then; at least one
+    prompts: str = 'memnb',  # 'paper': in the words of the appendix, which has no answer while a gap is left
 ) -> str:
     "Return the decision directive of appendix A.1: what the prompt says of the choice before the model makes it."
     if due:
         return f'"{due.action}" ({due.reason})'
-    *others, last = [action for action in _WHEN if action in allowed]
-    return ', '.join(
-        [
-            *(f'"{action}"{_WHEN[action]}' for action in others),
-            f'"{last}" otherwise' if others else f'"{last}"',
-        ]
-    )
+    reasons = _PAPER_WHEN if prompts == 'paper' else _WHEN
+    choices = [f'"{action}"{reason}' for action, reason in reasons.items() if action in allowed]
+    return ', '.join(choices) if len(choices) > 1 else f'"{[*allowed][0]}"'
 
 # %% ../../nbs/2_memr3/03_prompts.ipynb #d2c53dcb
-_SYSTEM = '''You keep the books while an assistant searches a long memory for the answer to one question. After every search you write down what is now established and what is still missing, and you decide what happens next. Reply with one JSON object:
-- evidence: a list of short factual statements that bear on the question, each with "text" and "sources": only what is new or says more than the evidence so far, which stays without being repeated. Keep names, numbers and dates exactly; where only a year or a range is known, write that and guess nothing. "sources" lists the ids, given in brackets, of the snippets or earlier evidence that the statement rests on. Leave out whatever is not known: that belongs to the gaps.
-- withdrawn: the ids (e1, e2, ...) of earlier evidence that proved wrong, or that a new statement says more exactly; an empty list when there is none.
-- gaps: a list of the specific facts that are missing for a complete answer; an empty list when nothing is. Repeat an open gap under its id (g1, g2, ...), in new words where a part of it is settled ("g2: the day in May"), and drop it once the evidence settles it. Where the question asks for all of several things, "whether there are more" is a gap until a search has looked for more.
+_SYSTEM = '''You keep the books while an assistant searches a long memory for the answer to one question. After every search, write down what is established and what is missing, and decide what happens next. Reply with one JSON object:
+- evidence: short factual statements that bear on the question, each with "text" and "sources", the ids in brackets of the snippets or earlier evidence that it rests on. Only what is new or says more: earlier evidence stays. Keep names, numbers and dates exactly; where only a year or a range is known, write that. What is not known belongs to the gaps.
+- withdrawn: the ids (e1, e2, ...) of earlier evidence that proved wrong or that a new statement says more exactly; else [].
+- gaps: the specific facts that are missing for a complete answer; else []. Repeat an open gap under its id (g1, g2, ...), in new words where a part of it is settled ("g2: the day in May"); leave it out once it is settled. Where the question asks for all of several things, "whether there are more" is a gap until a search has looked for more.
 - decision: {directive}.
-- retrieval_query: only with "retrieve", else null. A search text of 5 to 15 words that makes sense on its own, about one gap.
-  * Name the thing and whose it is; "the place" finds nothing.
-  * Where the question counts a time from an event, search for the date of that event.
-  * Where the question only describes a thing, search for the thing by its name.
-  * A query that brought nothing new will not do so in other words: ask for another side of it.
-- reasoning: only with "reflect", else null. When another search is unlikely to help, go through the evidence and the gaps in steps and work towards the answer; turn relative times into dates.
-- detailed_answer: only with "answer", else null. The answer as far as the evidence carries it, with absolute dates. Where the evidence is thin, say what is known and, in a few words, what is not, or infer with care from that evidence alone. Where the question takes for granted what the evidence denies, say what was found instead.
-No other fields, and no text around the object.'''
+- retrieval_query: with "retrieve", else null. 5 to 15 words about one gap, unlike the queries so far. The question is searched with them: add what it does not say. For a time counted from an event, search for the date of the event; for a thing that is only described, for the thing by its name; for a word that stands nowhere in the memory, by another.
+- reasoning: with "reflect", else null. Work towards the answer in steps; turn relative times into dates.
+- detailed_answer: with "answer", else null. The answer as far as the evidence carries it, with absolute dates, inferred with care where it is thin; say in a few words what is not known. Where the evidence denies what the question takes for granted, say what was found instead.'''
 
 # %% ../../nbs/2_memr3/03_prompts.ipynb #92ab0ba4
 _USER = '''# Question{asked}
-{question}
-
-# Evidence so far
-{evidence}
-
-# Open gaps
-{gaps}
+{question}{evidence}{gaps}
 
 # New snippets from memory
-{snippets}
-
-# Earlier reasoning
-{reasoning}
+{snippets}{reasoning}
 
 # Queries so far
 {queries}
 
-Bring the evidence and the gaps up to date, then decide. A new retrieval_query must differ from all queries so far.'''
+Bring the evidence and the gaps up to date, then decide.'''
 
 # %% ../../nbs/2_memr3/03_prompts.ipynb #4217239d
 def _track_fields(
@@ -88,6 +77,7 @@ def _track_fields(
     reasoning='',
     first='',
     queries=(),
+    remarks=(),
     due=None,
     asked=None,
     allowed=ACTIONS,
@@ -96,15 +86,16 @@ def _track_fields(
     evidence = [
         f'({bullet.id}) {bullet.text} ({", ".join(bullet.sources) or "no source"})' for bullet in state.evidence
     ]
+    queries = [first or question, *queries]
     return {
         'question': question,
         'asked': asking_day(asked),
         'directive': directive(due, allowed),
-        'evidence': evidence,
-        'gaps': list(state.gaps),
+        'evidence': section('# Evidence so far', evidence),
+        'gaps': section('# Open gaps', list(state.gaps)),
         'snippets': lines_with_ids(snippets),
-        'reasoning': reasoning or 'None',
-        'queries': [first or question, *queries],
+        'reasoning': section('# Earlier reasoning', reasoning),
+        'queries': [query + remark for query, remark in zip_longest(queries, remarks, fillvalue='')],
     }
 
 
@@ -136,6 +127,8 @@ def _paper_fields(**inputs) -> dict:
         'evidence': [bullet.text for bullet in state.evidence],
         'gaps': '; '.join(gap.text for gap in state.gaps) or 'None',
         'snippets': [snippet.line for snippet in snippets],
+        'reasoning': inputs.get('reasoning') or 'None',
+        'directive': directive(inputs.get('due'), inputs.get('allowed', ACTIONS), 'paper'),
         'last_query': queries[-1] if queries else 'None',
     }
 
@@ -219,12 +212,23 @@ def cited_under(lines: Iterable[Snippet], shown: Collection[Snippet]) -> list[Sn
     return list(cited.values())
 
 # %% ../../nbs/2_memr3/03_prompts.ipynb #f1na1001
-def _final_fields(question, lines=(), shown=(), **options) -> dict:
-    "Return the texts of the answer's prompt: statements with what they rest on, and a remark behind what rests on nothing."
+def _final_fields(question, lines=(), shown=None, **options) -> dict:
+    """Return the texts of the answer's prompt: statements with what they rest on, and a remark behind what rests on nothing.
+
+    Without `shown` the lines are no statements, but what was retrieved."""
+    if shown is None:
+        return ANSWER.fields(question, lines, **options)
     marked_lines = [
         line if line.sources else replace(line, text=f'{line.text} (nothing retrieved says this)') for line in lines
     ]
-    return ANSWER.fields(question, cited_under(marked_lines, shown), **options)
+    items = []
+    for line in cited_under(marked_lines, shown):
+        [text] = lines_with_ids([line])
+        if line in marked_lines:
+            items.append(text)
+        else:
+            items[-1] += f'\n- {text}'  # under the statement
+    return ANSWER.fields(question, **options) | {'lines': items}
 
 
 FINAL = replace(

@@ -127,7 +127,7 @@ _SEGMENT = '''You turn a conversation into memories of events. Cut the session i
 Leave out turns that only greet, thank or admire. Do not begin a text with the date of the session; it is added later. A session without content has the empty list. What is known from earlier sessions stands below: take full names and dates from it ("Frank", "the Tuesday after"), and do not retell it.
 
 Example. The session:
-Date: 20 January 2024, 3:57 pm
+Date: Sat 20 January 2024, 3:57 pm
 Speakers: Ines, Rolf
 
 (D2:1) Ines: We moved the bees last Thursday, Rolf and I. [shares a photo of two hives on a trailer]
@@ -224,7 +224,7 @@ _UNITS = '''You read a conversation and write down what can be known of the peop
 Invent nothing.
 
 Example. The session:
-Date: 20 January 2024, 3:57 pm
+Date: Sat 20 January 2024, 3:57 pm
 (D2:1) Ines: I moved to Brae last Thursday, with both hives. What a day!
 (D2:2) Rolf: My brother Ulf keeps bees too. Are you tired?
 The reply:

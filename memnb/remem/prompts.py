@@ -94,7 +94,7 @@ _GISTS_SYSTEM = '''You turn a conversation into memories. Read the session and w
 Do not begin the text with the date of the session; it is added later.
 
 Example. The session:
-Date: 20 January 2024, 3:57 pm
+Date: Sat 20 January 2024, 3:57 pm
 (D2:1) Ines: We moved the bees last Thursday, Rolf and I, and tomorrow I sell the first two jars.
 (D2:2) Rolf: My thumb is still swollen! Label the jars by 14 February. The labels were printed about 15 November.
 The reply:
@@ -112,7 +112,7 @@ _FACTS_SYSTEM = '''You turn a conversation into structured memories. Read the se
 Take every claim, number, time and relation; where in doubt, take it. Write what the text supports and nothing else. All dates are absolute, reckoned from the date of the session. Earlier facts show the names and predicates in use: write a person, a thing or a relation that is meant again exactly as it stands there, and do not repeat these facts.
 
 Example. The session:
-Date: 20 January 2024, 3:57 pm
+Date: Sat 20 January 2024, 3:57 pm
 (D2:1) Ines: I have kept bees since 2019, and last Thursday I bought a third hive from Rolf.
 (D2:2) Rolf: Paint it by 14 February! I lost a swarm about 15 November, and I find black hives ugly.
 The reply:
@@ -145,6 +145,11 @@ def _fields(
         'gists': [f'({", ".join(gist.sources)}) {gist.text}' for gist in gists],
         'known': [f'({fact.subject}, {fact.predicate}, {fact.object})' for fact in known],
     }
+
+
+def _plain_date(text: str) -> str:
+    "Return a template with the date of a session as the paper has it, without a weekday."
+    return text.replace('{day}', '{date}')
 
 
 GISTS = Role('gists', _GISTS_SYSTEM, SESSION_TEXT, GistsReply, _fields)
@@ -182,7 +187,7 @@ Date: 20 January 2024, 3:57 pm
 Ines: I inspected the hives last Thursday morning and sold the honey two days later.
 The reply:
 {{"gists": ["[20 January 2024, 3:57 pm] Ines inspected the hives last Thursday morning (18 January 2024).", "[20 January 2024, 3:57 pm] Ines sold the honey two days later (20 January 2024)."]}}''',
-    SESSION_TEXT,
+    _plain_date(SESSION_TEXT),
     GistsReply,
     _fields,
     _PaperGists,
@@ -222,7 +227,7 @@ Date: 20 January 2024, 3:57 pm
 Ines: I inspected the hives last Sunday, then bought two queens from Rolf on 15 January.
 The reply:
 {{"facts": [{{"subject": "Ines", "predicate": "carried out", "object": "hive inspection", "qualifiers": {{"record_time": "20 January 2024, 3:57 pm", "point_in_time": "14 January 2024"}}}}, {{"subject": "Ines", "predicate": "bought", "object": "two queens", "qualifiers": {{"record_time": "20 January 2024, 3:57 pm", "point_in_time": "15 January 2024"}}}}, {{"subject": "purchase of queens", "predicate": "seller", "object": "Rolf", "qualifiers": {{"record_time": "20 January 2024, 3:57 pm", "point_in_time": "15 January 2024"}}}}]}}''',
-    _FACTS_USER,
+    _plain_date(_FACTS_USER),
     FactsReply,
     _fields,
     _PaperFacts,

@@ -7,6 +7,7 @@ __all__ = ['BM25Retriever', 'LexicalIndex']
 
 # %% ../../nbs/1_core/10_bm25.ipynb #359b302e
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from heapq import nsmallest
@@ -18,6 +19,7 @@ from rank_bm25 import BM25Okapi
 from ..core.conversation import Snippet
 from ..core.retriever import locked
 from ..core.text import detect_language, is_role, tokenize
+from ..core.time import MONTHS, WEEKDAYS
 from .index import Index
 
 # %% ../../nbs/1_core/10_bm25.ipynb #b25code
@@ -51,6 +53,9 @@ class BM25Retriever(Index):
 # %% ../../nbs/1_core/10_bm25.ipynb #80f02f6e
 _FLOOR = 0.25  # of an idf, as a part of the mean idf: rank-bm25's `epsilon`
 _SAMPLE = 64  # texts by which the language is judged
+_WORD = re.compile(r"[^\W\d_]+")
+# names of days and roles, which stand outside of the texts
+_OUTSIDE = {name.lower() for name in (*MONTHS, *WEEKDAYS, 'user', 'assistant')}
 
 
 class LexicalIndex(Index):
@@ -131,6 +136,13 @@ class LexicalIndex(Index):
         "Return the terms of a snippet, each once. `UnknownSnippet`."
         self._judge()
         return self._terms[self[id].id]
+
+    @locked
+    def unknown_words(self, query: str) -> list[str]:
+        "Return the content words of a query whose stems no snippet has; names of months and weekdays stand in dates, too."
+        self._judge()
+        words = [word for word in dict.fromkeys(_WORD.findall(query)) if word.lower() not in _OUTSIDE]
+        return [word for word in words if (terms := self.tokens(word)) and self._postings.keys().isdisjoint(terms)]
 
     def rarity(self, term: str) -> float:
         "Return the logarithm of how few snippets have a term: an idf that is never negative, also for a term that none has."

@@ -14,7 +14,7 @@ from ..core.scripts import split_words
 from ..core.text import content_words, coverage, event_time, named_in, stems, times_of
 from ..memma.bank import BEFORE, Entry
 from ..memma.probe_repair import covers, merge_texts, same_occasion
-from ..memma.prompts import Consolidation, Diagnosis, EditLine, EditsReply, FocusPoint, GuidanceReply, Mark
+from ..memma.prompts import Consolidation, Diagnosis, EditLine, EditsReply, FocusPoint, GuidanceReply, Mark, Marks
 from ..memma.prompts import ProbeLine, ProbesReply, RepairReply, Rewrite, StatedFact
 from ..memma.retrieval import is_new
 from ..remem.prompts import FactLine
@@ -155,10 +155,10 @@ def probes_rule(
 
 
 @rule('mark')
-def mark_rule(question: str, gold: str, answer: str) -> Mark:
-    "Answer the role that marks a probe: right for an answer that has every word of the gold answer."
-    if '\n' in question:
-        return Mark(label='WRONG', reason='the rule marks each alone')
+def mark_rule(question: str = '', gold: str = '', answer: str = '', rows: tuple = ()) -> Mark | Marks:
+    "Answer the role that marks probes, one or rows of them: right for an answer that has every word of the gold answer."
+    if rows:
+        return Marks(wrong=[number for number, row in enumerate(rows, 1) if mark_rule(*row).label == 'WRONG'])
     is_right = set(split_words(gold)) <= set(split_words(answer)) and answer != NO_INFORMATION
     return Mark(label='CORRECT' if is_right else 'WRONG', reason='by its words')
 

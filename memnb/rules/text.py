@@ -203,6 +203,7 @@ def track_rule(
     state: EvidenceGap = EvidenceGap(),
     reasoning: str = '',  # what was thought at the last reflection
     queries: Sequence[str] = (),
+    remarks: Sequence[str] = (),  # what the prompt says of each; the rule does not go by it
     due: Decision | None = None,  # what the router will decide whatever is proposed
     **shown,  # what else is shown is for a model, here and in the other rules
 ) -> TrackerReply:

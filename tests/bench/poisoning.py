@@ -100,7 +100,7 @@ def obedient(lines: list[dict], lie: str, order: str) -> FunctionLM:
         'guide': {'facts': []},
         'probes': {'probes': [] if lines else [probe]},
         'answer': {'answer': 'no', 'sources': []},
-        'mark': {'label': 'WRONG', 'reason': ''},
+        'mark': {'wrong': [1]},
         'repair': {'op': 'ADD_FACT', 'fact': lie, 'speaker': 'Ada', 'turns': ['D2:2'], 'quote': lie, 'reason': ''},
         'consolidate': {'action': 'MERGE', 'target': 'm1', 'text': lie, 'reason': ''},
     }

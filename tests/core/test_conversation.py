@@ -9,8 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memnb.core.conversation import Conversation, ConversationError, Question, Session, Turn
+from memnb.core.conversation import (
+    Conversation,
+    ConversationError,
+    Question,
+    Session,
+    session_fields,
+    SESSION_TEXT,
+    Turn,
+)
 from memnb.core.names import clean_id
+from memnb.memma.prompts import GUIDE, PAPER_GUIDE, WRITE
+from memnb.remem.prompts import FACTS, GISTS, PAPER_FACTS, PAPER_GISTS
 from damage import JSON, spots
 
 texts = st.text(max_size=12)
@@ -167,3 +177,20 @@ def test_plain_lists_get_the_benchmarks_ids():
     assert conversation.turn('D1:2').time == datetime(2024, 3, 2, 9)
     assert conversation.turn('D2:1').time is None
     assert repr(conversation) == "Conversation('mine': Ana and Ben, 2 sessions, 3 turns, 0 questions)"
+
+
+def test_dates_are_reckoned_from_days_with_their_weekday_and_the_paper_has_none():
+    day, later = datetime(2024, 5, 8, 18), datetime(2024, 5, 9, 7, 5)
+    session = Session('D1', (Turn('D1:1', 'Ana', 'Saturday week!', day), Turn('D1:2', 'Ben', 'No.', later)), day)
+    shown = SESSION_TEXT.format(**session_fields(session))
+    assert 'Date: Wed 8 May 2024, 6:00 pm\n' in shown and '(D1:2) [Thu 9 May 2024, 7:05 am] Ben: No.' in shown
+    assert session_fields(session)['date'] == '8 May 2024, 6:00 pm'
+    for role, text in (
+        (GISTS, 'Wed 8 May'),
+        (PAPER_GISTS, 'Date: 8 May'),
+        (FACTS, 'Wed 8 May'),
+        (PAPER_FACTS, 'Date: 8 May'),
+    ):
+        assert text in role.render({'session': session})[1]
+    for role, text in ((GUIDE, 'Wed 8 May'), (WRITE, 'Wed 8 May'), (PAPER_GUIDE, 'Date: 8 May')):
+        assert text in role.render({'chunk': session})[1]

@@ -351,12 +351,32 @@ def test_notes_that_the_diagnosis_leaves_out_are_shown_to_nobody_until_they_are_
         def search(self, query, k=10, **masks):
             return [Hit(Snippet(id, f'note {id}')) for id in self.found.pop(0)]
 
-    for notes, shown in ((['(c)'], ['c', 'b', 'd']), ([], ['a', 'b', 'c', 'd']), (['z'], ['a', 'b', 'c', 'd'])):
+    for fields, shown in (
+        ({'notes': ['(c)']}, ['c', 'b', 'd']),
+        ({}, ['a', 'b', 'c', 'd']),  # as in the paper's form
+        ({'notes': []}, ['b', 'd']),  # none bears on the question
+        ({'notes': ['z']}, ['a', 'b', 'c', 'd']),
+    ):
         Store.found = [['a', 'b', 'c'], ['b', 'd']]
-        gap = Diagnosis(decision='NOT-ANSWERABLE', gaps=['the day'], queries=['the day'], notes=notes)
+        gap = Diagnosis(decision='NOT-ANSWERABLE', gaps=['the day'], queries=['the day'], **fields)
         model = Replies(None, diagnose=[gap], rewrite=[Rewrite(query='the day')], answer=[AnswerReply(answer='3 May')])
         Coordinated(Store(), model, refinements=1).ask(QUESTION)
         assert [line.id for line in model.heard[-1][1]['lines']] == shown
+
+
+def test_where_no_note_bears_on_the_question_and_nothing_can_be_asked_all_are_read():
+    judged = Diagnosis(decision='NOT-ANSWERABLE', gaps=['the day'], notes=[])
+    model = Replies(None, diagnose=[judged], rewrite=[Rewrite(query='')], answer=[AnswerReply(answer='3 May')])
+    Coordinated([BOAT], model, insist=0, binding=False).ask(QUESTION)
+    assert [line.text for line in model.heard[-1][1]['lines']] == [BOAT.text]
+
+
+def test_a_query_is_shown_with_its_words_that_occur_nowhere():
+    judged = Diagnosis(decision='NOT-ANSWERABLE', gaps=['the day'])
+    model = Replies(None, diagnose=[judged], rewrite=[Rewrite(query='ketch')], answer=[AnswerReply(answer='3 May')])
+    Coordinated([BOAT], model, refinements=1).ask('When did Ada scuttle the boat?')
+    [search] = next(inputs for role, inputs in model.heard if role == 'rewrite')['trace']
+    assert search.remark == ' (nowhere in the memory: scuttle)'
 
 
 def test_a_repeated_snippet_is_evidence_once():
@@ -369,7 +389,7 @@ def test_a_repeated_snippet_is_evidence_once():
     assert (list(now.evidence), now.fresh) == (['s1'], [BOAT])
     now.take('again', run.search('again', 5, 2))
     assert (list(now.evidence), now.fresh, now.queries) == (['s1'], [], [QUESTION, 'again'])
-    assert now.trace == [f'{QUESTION} -> 1 found, new: s1', 'again -> 1 found, new: none']
+    assert [search.line for search in now.trace] == [f'{QUESTION} -> 1 found, new: s1', 'again -> 1 found, new: none']
 
 
 def test_the_model_may_word_the_first_search():

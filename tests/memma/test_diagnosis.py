@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from memnb.evaluation.datasets import load_sample
-from memnb.memma.prompts import DIAGNOSE, Diagnosis, REWRITE
+from memnb.memma.prompts import DIAGNOSE, Diagnosis, PAPER_DIAGNOSE, PAPER_REWRITE, REWRITE, Search
 from memnb.rules.memma import diagnose_rule, rewrite_rule
 from memnb.rules.text import requirements, unmet
 from memnb.retrieval.hybrid import HybridIndex
@@ -171,7 +171,9 @@ def test_the_rules_take_any_text(question, told, asked):
 def test_the_example_of_the_prompt_is_a_reply():
     system = DIAGNOSE.render({'question': 'q'})[0]
     example = Diagnosis.model_validate_json(system[system.index('{"decision"') :])
-    assert example.decision == 'NOT-ANSWERABLE' and set(example.model_fields_set) == set(Diagnosis.model_fields)
+    assert example.decision == 'NOT-ANSWERABLE' and set(example.model_fields_set) == set(
+        DIAGNOSE.schema({})['properties']
+    )
     assert is_new(
         add_constraints(example.queries[0], example.constraints),
         ["When did Rolf's cello teacher move to Ghent?"],
@@ -282,9 +284,37 @@ def test_a_word_that_names_nothing_is_no_constraint(words):
     )
 
 
-def test_the_judge_sees_the_notes_by_speaker_and_the_query_reasoner_sees_them_too():
+def test_the_judge_sees_the_gap_of_each_query_and_the_paper_what_is_new_by_speaker():
     lines = [line(1, 'At the lake.'), line(2, 'Rye bread.', 'Tobin'), line(3, 'An otter!')]
-    shown = DIAGNOSE.render({'question': 'q', 'evidence': lines, 'fresh': lines[2:]})[1]
-    assert shown.index('Zofia:\n- (1)') < shown.index('- (3, new)') < shown.index('Tobin:\n- (2)')
-    rewrite = REWRITE.render({'question': 'q', 'diagnosis': Diagnosis(**FULL), 'evidence': lines})[1]
-    assert all(one.text in rewrite for one in lines)
+    inputs = {
+        'question': 'q',
+        'evidence': lines,
+        'fresh': lines[2:],
+        'queries': ('q', 'otter'),
+        'gaps': ('what it was',),
+    }
+    shown = DIAGNOSE.render(inputs)[1]
+    assert shown.index('- (1) ') < shown.index('- (2) ') < shown.index('- (3) ')
+    assert '- q\n- otter (for: what it was)' in shown
+    papers = PAPER_DIAGNOSE.render(inputs)[1]
+    assert papers.index('Zofia:\n- (1)') < papers.index('- (3, new)') < papers.index('Tobin:\n- (2)')
+
+
+def test_the_query_reasoner_sees_the_notes_that_were_chosen_and_the_paper_has_all():
+    lines = [line(number, text) for number, text in enumerate(('At the lake.', 'Rye bread.'), 1)]
+    judged = Diagnosis(**FULL)
+    trace = (Search('lake', 30, tuple(f'{number}' for number in range(1, 31)), ' (nowhere in the memory: lake)'),)
+    for notes, shows in (([], False), (['1'], True)):
+        inputs = {
+            'question': 'q',
+            'diagnosis': judged.model_copy(update={'notes': notes}),
+            'evidence': lines,
+            'trace': trace,
+        }
+        rewrite = REWRITE.render(inputs)[1]
+        assert all((one.text in rewrite) == shows for one in lines)
+        assert f'- lake (nowhere in the memory: lake) -> 30 found, 30 new\n' in rewrite
+        papers = PAPER_REWRITE.render(inputs)[1]
+        assert all(one.text in papers for one in lines) and '- lake -> 30 found, new: 1, 2, 3,' in papers
+    unguided = REWRITE.render({'question': 'q', 'evidence': lines, 'trace': trace})[1]
+    assert all(one.text in unguided for one in lines)

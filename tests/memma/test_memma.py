@@ -240,7 +240,7 @@ class Rummaging(RuleLM):
                     }
                 ]
             },
-            'mark': {'label': 'WRONG'},
+            'mark': {'wrong': [1]},
             'consolidate': {'action': 'INSERT'},
             'repair': {
                 'op': 'ADD_FACT',

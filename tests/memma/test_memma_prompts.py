@@ -13,7 +13,7 @@ from memnb.core.models import FunctionLM
 from memnb.core.roles import choose_roles
 from memnb.memma.construction import construct
 from memnb.core.text import coverage, stems
-from memnb.core.time import parse_date
+from memnb.core.time import parse_date, short_weekday
 from memnb.evaluation.registry import METHODS, settings_table
 from memnb.memma import prompts
 from memnb.memma.bank import Entry, MemoryBank
@@ -32,7 +32,13 @@ from memnb.memma.prompts import (
 from memnb.memma.retrieval import constrained_query, Coordinated
 
 MORE = {
-    'write': (*prompts._NUMBERS.values(), *prompts._UPDATES.values(), *prompts._EXAMPLES.values(), prompts._UNDONE),
+    'write': (
+        *prompts._NUMBERS.values(),
+        prompts._NONE,
+        *prompts._UPDATES.values(),
+        *prompts._EXAMPLES.values(),
+        prompts._UNDONE,
+    ),
     'rewrite': (prompts._RULES,),
 }  # what the fields put in
 DUTIES = {
@@ -58,28 +64,30 @@ DUTIES = {
         'entry: the id of the entry; null for importance.',
         'note: a few words.',
         'Example.',
-        'The new messages, of 15 April 2024:',
+        'The new messages, of Mon 15 April 2024:',
         '(D4:1) Ines: Hi! We sold the old hive on Saturday, and Rolf is learning the cello now.',
-        'm3 [2 March 2024] Rolf: Rolf plays the viola.',
-        'm8 [9 March 2024] Ines: Ines and Rolf own an old hive.',
+        'm3 [Sat 2 March 2024] Rolf: Rolf plays the viola.',
+        'm8 [Sat 9 March 2024] Ines: Ines and Rolf own an old hive.',
         'The reply:',
         'The new messages:',
     ],
     ('memnb', 'write'): [
         'You keep the memory of a conversation.',
-        'For the new messages, choose what to write: {number}.',
-        'You may be given the facts of the messages, and what to mind about them; then write every fact, unless an entry says it already.',
+        'For the new messages, write {number} Reply with one JSON object:',
+        'one edit for each fact, but none for a greeting or for a fact that an entry says already.',
+        'The facts may be listed for you, under each the entries most like it, which it may repeat or change.',
+        'exactly one edit for all of them together. You may be given the facts of the messages, and what to mind about them.',
+        'only what puts right the edits below that were not made as you asked, and no edit where it may stay so.',
         'Reply with one JSON object:',
         'edits: a list, in order.',
         'Each has',
-        'action: ADD for what no entry says; UPDATE where an entry must say something else from now on, or more of the same; DELETE where an entry is no longer so and nothing takes its place; NONE where nothing is worth writing, such as a greeting, or where an entry says it already.',
+        'action: ADD for what no entry says; UPDATE where an entry must say something else from now on, or more of the same; DELETE where an entry is no longer so and nothing takes its place{none}.',
+        '; NONE where nothing is worth writing, such as a greeting, or where an entry says it already',
         'text: for ADD and UPDATE what shall stand there: a sentence that makes sense alone, with a name in place of I and you, the exact names, objects, places, numbers and dates, and behind a relative time the date in brackets; else "".',
-        'Your edits for these messages are made, but for these, which were not made as you asked.',
-        'Write only what puts that right, and no edit where it may stay so:',
+        'Your edits for these messages are made, but for these, which were not made as you asked:',
         'The text of an UPDATE says what is so now, with all of the entry that still holds.',
         'What the entry said until now is kept behind it, with its speaker and day: do not say that again.',
         'The text of an UPDATE takes the place of the whole entry, so it says again what else the entry says, and what was so before.',
-        'Under a fact stand the entries most like it, which it may repeat or change.',
         'entry: for UPDATE and DELETE the id of an entry that is shown; else null.',
         'speaker: who said it.',
         'turns: the ids, given in brackets, of the messages that it rests on.',
@@ -88,16 +96,15 @@ DUTIES = {
         'What happened on another date is another fact.',
         'Write no feeling, theme or meaning that nobody stated.',
         'Example.',
-        'The new messages, of 15 April 2024:',
+        'The new messages, of Mon 15 April 2024:',
         '(D4:1) Ines: Hi! We sold the old hive on Saturday, and Rolf is learning the cello now.',
-        'm3 [2 March 2024] Rolf: Rolf plays the viola.',
-        'm8 [9 March 2024] Ines: Ines and Rolf own an old hive.',
+        'm3 [Sat 2 March 2024] Rolf: Rolf plays the viola.',
+        'm8 [Sat 9 March 2024] Ines: Ines and Rolf own an old hive.',
         'The new messages:',
+        '- 1. (D4:1, Ines) Ines and Rolf sold the old hive on Saturday (13 April 2024). - m8',
+        '- 2. (D4:1, Ines) Rolf is learning the cello. - m3',
         'Facts of the messages:',
-        'What to mind:',
-        'one edit for each fact',
         'The reply, with one edit for each fact:',
-        'exactly one edit for all of them together',
         'The reply, with one edit for all:',
     ],
     ('memnb', 'diagnose'): [
@@ -121,17 +128,15 @@ DUTIES = {
         'gaps: with NOT-ANSWERABLE the specific things that are missing, the most important first; else [].',
         'missing_speaker: the one person whose words are missing; null if it may be anybody.',
         'time_need: how exact a time is needed and what it is counted from; null if none is needed.',
-        'goal: what the next search shall find, in a few words; "" with ANSWERABLE.',
         'queries: with NOT-ANSWERABLE one to three short search texts for the first gap, unlike the queries so far; else [].',
-        'keywords: words that a line with the answer is likely to have.',
         'constraints: names and times, as the question has them, that the next query must have.',
         'Behind a relative time write in brackets the date that it means, if you know the day of asking.',
         'avoid: words of earlier queries that brought nothing; never the name of a person.',
-        'notes: the ids, given in brackets, of all notes that bear on the question, also of those that contradict others.',
+        'notes: the ids, given in brackets, of all notes that bear on the question, also of those that contradict others; [] where none does.',
         'The next steps and the answer see these alone, so where in doubt, take one more.',
         'Example.',
         "The question: When did Rolf's cello teacher move to Ghent? The only note: (D4:1) [Sat 6 May 2023] Ines: Rolf is learning the cello now.",
-        '# Gaps that the queries after the first were for',
+        '# Queries so far, and the gap that each was for',
     ],
     ('memnb', 'rewrite'): [
         'You write the next query for a search of the memory of a conversation.',
@@ -142,7 +147,7 @@ DUTIES = {
         'target_speaker: the one person whose words you look for; null if it may be anybody.',
         'It is for the gap below and for nothing else.',
         'It has every constraint as it is written there; a date in brackets belongs to it.',
-        'It has none of the words to avoid.',
+        'It has none of the words to avoid, and beside the constraints none that stands nowhere in the memory.',
         'Where the gap is which of two things is meant, it names something that only one of them has.',
         'Where a time is needed, it has the relative phrase and the date that this means.',
         "Where one person's words are missing, it has the name, and is worded as that person would have said it.",
@@ -156,38 +161,37 @@ DUTIES = {
         'question: it makes sense alone, names the people, and does not give its answer away.',
         'answer: in the words of the messages, complete: a name, an object, a number, a date, a short sentence.',
         'A time is a date, reckoned from the date of its message.',
-        'No single word where two attributes are asked for.',
+        'It answers every part of the question.',
+        'The reply:',
         'kind: one of the kinds below.',
         'turns: the ids, in brackets, of all messages that the answer rests on.',
         'Mix the kinds:',
         'Ask for what would be missed: names, objects, titles, numbers, places, dates.',
-        'Example, one of each kind. The new session, of 15 April 2024:',
-        'An earlier message:',
+        'Example, one of each kind. The new session, of Mon 15 April 2024:',
+        'An earlier message: (D1:3, Sat 2 March 2024, 9:00 am) Rolf: I play the viola.',
         'Earlier messages:',
     ],
     ('memnb', 'mark'): [
-        'You mark the answer to a question against the gold answer.',
-        'Where there are several, one a line, they stand in the order of the questions, and one that is WRONG makes all of them WRONG.',
-        'CORRECT where it says what the gold answer says, in whatever words, forms of dates or length; WRONG where something that the gold answer has is missing, is less definite, or is otherwise.',
-        'Reply with one JSON object: "label", "CORRECT" or "WRONG", and "reason", a few words.',
-        'Gold answer: {gold}',
+        'You mark answers to questions against gold answers.',
+        'An answer is right where it says what its gold answer says, in whatever words, forms of dates or length; it is wrong where something that the gold answer has is missing, is less definite, or is otherwise.',
+        'Reply with one JSON object: "wrong", the numbers of the wrong answers, [] where all are right.',
     ],
     ('memnb', 'repair'): [
         'A question was put to a memory of a conversation, and it failed.',
         'Decide whether one fact must be written into it so that it can answer.',
         'Reply with one JSON object:',
-        'op: "ADD_FACT"; or "NOOP" where the messages do not say what is asked, where the answer given is as good as the gold answer, or where it looks like "not answered".',
+        'op: "ADD_FACT"; or "NOOP" where the messages do not say what is asked, or where the answer given is as good as the gold answer.',
         'fact: with ADD_FACT one concrete sentence, clear when read alone and close to the question: names, objects, numbers as the messages have them; a relative time as it was said, and behind it in brackets the date that it means.',
         'Nothing that only the gold answer says.',
         'speaker: whom it is about.',
         'turns: the ids, given in brackets, of the messages that state it.',
         'quote: the words of one of these messages, copied exactly.',
         'reason: a few words.',
-        'What it looks like is one of three: "missing", the memory has it nowhere; "not retrieved", it has it and did not bring it; "not answered", it brought it, and no new fact can help.',
+        'What it looks like is one of two: "missing", the memory has it nowhere; "not retrieved", it has it and did not bring it.',
         'Example.',
         'The question: Who gave Rolf the ring? The gold answer: Ada.',
         'The answer given: nobody knows.',
-        'The message: (D2:5) Rolf: My aunt Ada gave me this ring, for courage.',
+        'The message: (D2:5, Mon 1 April 2024) Rolf: My aunt Ada gave me this ring, for courage.',
         "The question: What is the number of Rolf's passport? The gold answer: nobody says it.",
         'Gold answer: {gold}',
         'Answer given: {answer}',
@@ -205,7 +209,7 @@ DUTIES = {
         'text: with MERGE one entry that says everything that both say, in their words, else "".',
         'A vague phrase ("somebody") gives way to the sharp one.',
         'reason: a few words.',
-        'The fact: {fact}',
+        'The fact: {dated_fact}',
     ],
     ('paper', 'guide'): [
         'You check the quality of a memory that is built from a conversation.',
@@ -311,13 +315,13 @@ def examples(text, reply):
 
 def turns_in(text):
     "The messages of an example."
-    return [Turn(*one) for one in re.findall(r'\((D\d+:\d+)\) (\w+): (.*)$', text, re.MULTILINE)]
+    return [Turn(*one) for one in re.findall(r'\((D\d+:\d+)(?:, [^()]*)?\) (\w+): (.*)$', text, re.MULTILINE)]
 
 
 def entries_in(text):
     "The entries of an example, by id; the day before one is when it was so."
     made = {}
-    for id, day, who, said in re.findall(r'^(?:- )?(m\d+) (?:\[(.*)\] )?(\w+): (.*)$', text, re.MULTILINE):
+    for id, day, who, said in re.findall(r'^ *(?:- )?(m\d+) (?:\[(.*)\] )?(\w+): (.*)$', text, re.MULTILINE):
         made[id] = Entry(id, said, (), parse_date(day), who)
     return made
 
@@ -336,6 +340,11 @@ def grounding_in(text, earlier=()):
 
 def is_founded(text, grounding, ids, more=()):
     return set(ids) <= set(grounding.turns) and not _unfounded(text, [*grounding.ground(ids), *more])
+
+
+def the_weekdays(text):
+    days = re.findall(r'\b([A-Z][a-z]{2}) (\d+ [A-Z][a-z]+ 20\d\d)', text)
+    assert days and all(short_weekday(parse_date(day).start) == name for name, day in days)
 
 
 def the_guidance(text):
@@ -386,17 +395,9 @@ def the_diagnosis(text):
         and stems(judged.gaps[0]) <= stems(question)
         and stems('move Ghent').isdisjoint(stems(note.text))
     )
-    assert (
-        judged.missing_speaker in question
-        and stems(judged.goal) & stems(question)
-        and judged.time_need
-        and not judged.avoid
-        and judged.notes == [note.id]
-    )
-    assert constrained_query('', judged, [question], ['Ines', 'Rolf']) == judged.queries[0] and {
-        *judged.keywords,
-        *judged.constraints,
-    } <= {*re.findall(r'\w+', question)}
+    assert judged.missing_speaker in question and judged.time_need and not judged.avoid and judged.notes == [note.id]
+    assert constrained_query('', judged, [question], ['Ines', 'Rolf']) == judged.queries[0]
+    assert judged.constraints and {*judged.constraints} <= {*re.findall(r'\w+', question)}
     assert len(judged.reason.split()) > 3
 
 
@@ -479,12 +480,12 @@ def the_form_of_a_fact(text):
 
 
 CHECKS = {
-    ('memnb', 'guide'): [the_guidance],
-    ('memnb', 'write'): [the_edits],
-    ('memnb', 'diagnose'): [the_diagnosis],
-    ('memnb', 'probes'): [the_probes],
-    ('memnb', 'repair'): [the_grounded_repair],
-    ('memnb', 'consolidate'): [the_consolidation],
+    ('memnb', 'guide'): [the_guidance, the_weekdays],
+    ('memnb', 'write'): [the_edits, the_weekdays],
+    ('memnb', 'diagnose'): [the_diagnosis, the_weekdays],
+    ('memnb', 'probes'): [the_probes, the_weekdays],
+    ('memnb', 'repair'): [the_grounded_repair, the_weekdays],
+    ('memnb', 'consolidate'): [the_consolidation, the_weekdays],
     ('paper', 'guide'): [the_form_of_a_fact],
     ('paper', 'mark'): [the_forms_of_times],
     ('paper', 'repair'): [the_papers_repair],
@@ -533,7 +534,7 @@ WRONG = [  # examples that teach something else than the rules and the calendar 
 def test_a_wrong_example_is_refused(name, right, wrong):
     text = text_of('memnb', name)
     assert right in text
-    [check] = CHECKS['memnb', name]
+    check, _ = CHECKS['memnb', name]
     check(text)
     with pytest.raises((AssertionError, AttributeError, ValueError, KeyError, TypeError)):
         check(text.replace(right, wrong))
@@ -561,6 +562,7 @@ def inputs_with(mark):
         goal=f'{mark} goal',
         **{name: [f'{mark} {name}'] for name in ('gaps', 'queries', 'keywords', 'constraints', 'avoid')},
         missing_speaker=f'{mark} missing',
+        notes=['m2'],
         time_need=f'{mark} time',
     )
     probe = prompts.Probe(f'{mark} question', f'{mark} gold')
@@ -571,10 +573,11 @@ def inputs_with(mark):
     return {
         'guide': {'chunk': chunk, 'view': [entry]},
         'write': {'chunk': chunk, 'view': [entry, snippet], 'guidance': guided, 'found': [[snippet]], 'undone': [f'{mark} undone']},
-        'diagnose': {**asked, 'gaps': (f'{mark} gap',), 'asked': parse_date('1 May 2024')},
-        'rewrite': {**asked, 'diagnosis': told, 'trace': (f'{mark} trace',)},
+        'diagnose': {**asked, 'queries': ('first', f'{mark} query'), 'gaps': (f'{mark} gap',), 'asked': parse_date('1 May 2024')},
+        'rewrite': {**asked, 'diagnosis': told, 'trace': (prompts.Search(f'{mark} trace', 1, ('m2',), f' {mark} remark'),)},
         'probes': {'session': chunk, 'related': (turn('D1:1', 'related'),), 'kinds': {'single': f'{mark} kind'}},
         'mark': {'question': f'{mark} question', 'gold': f'{mark} gold', 'answer': f'{mark} answer'},
+        'marks': {'rows': [(f'{mark} question', f'{mark} gold', f'{mark} answer')]},
         'repair': {'probe': probe, 'answer': f'{mark} answer', 'fault': f'{mark} fault', 'turns': ((turn('D9:1', 'turn'), None),), 'evidence': (snippet,),
                    'speakers': (f'{mark} speaker',), 'refused': f'{mark} refusal'},
         'consolidate': {'fact': replace(entry, text=f'{mark} fact'), 'entries': (entry,), 'scores': (0.25,), 'refused': f'{mark} refusal'},
@@ -586,7 +589,7 @@ GIVEN = {
     ('memnb', 'write'): {'turn', 'entry', 'evidence', 'fact', 'point', 'undone'},
     ('memnb', 'diagnose'): {'question', 'query', 'evidence', 'speaker', 'gap'},
     ('paper', 'diagnose'): {'question', 'query', 'evidence', 'speaker'},  # table 10
-    ('memnb', 'rewrite'): {'question', 'evidence', 'trace', 'goal', 'gaps', 'queries', 'keywords', 'constraints', 'avoid', 'missing', 'time'},  # equation 3
+    ('memnb', 'rewrite'): {'question', 'evidence', 'trace', 'remark', 'goal', 'gaps', 'queries', 'keywords', 'constraints', 'avoid', 'missing', 'time'},  # equation 3
     ('paper', 'rewrite'): {'question', 'trace', 'evidence', 'goal', 'gaps', 'queries', 'keywords', 'constraints', 'avoid', 'missing', 'time'},  # table 12, and equation 3
     ('memnb', 'probes'): {'turn', 'related', 'kind'},  # equation 5
     ('memnb', 'mark'): {'question', 'gold', 'answer'}, ('paper', 'mark'): {'question', 'gold', 'answer'},
@@ -599,10 +602,10 @@ GIVEN = {
 @pytest.mark.parametrize('style, name', GIVEN)
 def test_a_prompt_shows_what_its_role_is_given(style, name):
     [role] = [role for role in STYLES[style] if role.name == name]
-    shown = '\n'.join(role.render(inputs_with('QUINCE')[name]))
+    shown = '\n'.join(role.render(inputs_with('QUINCE')['marks' if (style, name) == ('memnb', 'mark') else name]))
     assert set(re.findall(r'QUINCE (\w+)', shown)) == GIVEN[style, name]
     assert ('similarity 0.25' in shown) == ((style, name) == ('paper', 'consolidate')) and (
-        'asked on 1 May 2024' in shown
+        'asked on Wed 1 May 2024' in shown
     ) == (name == 'diagnose')
 
 
@@ -632,7 +635,7 @@ PAPERS = {
             }
         ]
     },
-    'answer': {'answer': 'nothing', 'sources': []},
+    'answer': {'answer': 'nothing'},
     'mark': {'explanation': 'no', 'label': 'WRONG'},
     'repair': {
         'op': 'ADD_FACT',

@@ -212,7 +212,7 @@ consolidations = st.fixed_dictionaries(
         'target': st.none() | st.sampled_from(['m1', 'm2', 'm3', ' m4', 'm99', '']),
     }
 )
-marks = st.fixed_dictionaries({'label': st.sampled_from(['CORRECT', 'WRONG']), 'reason': texts})
+marks = st.fixed_dictionaries({'wrong': st.lists(st.integers(0, 6), max_size=4)})
 damages = st.lists(
     st.tuples(st.integers(0, 6), st.sampled_from(['', '', 'Somebody did something.', 'Ana bought something red.'])),
     min_size=1,
@@ -404,29 +404,27 @@ def test_probes_that_are_kept_tell_what_a_memory_has_lost():
 
 
 def answering(*answers, marks, **roles):
-    """A model that gives these answers, one after the other, and these marks."""
+    """A model that gives these answers, one after the other, and these marks: the numbers of the wrong, or a label in the paper's way."""
     answers = [{'answer': answer, 'sources': []} for answer in answers]
-    return Heard(answer=answers, mark=[{'label': mark} for mark in marks], **roles)
+    marks = [{'label': mark} if isinstance(mark, str) else {'wrong': mark} for mark in marks]
+    return Heard(answer=answers, mark=marks, **roles)
 
 
 WHO = [Probe('Who bakes?', 'Ben'), Probe('Who sings?', 'Ana.'), Probe('Who rows?', 'Kwame')]
 
 
-def test_equal_answers_need_no_judge_and_all_others_are_judged_at_once_and_each_if_one_is_wrong():
+def test_equal_answers_need_no_judge_and_all_others_are_judged_in_one_call():
     for answers, marks, asked, passed in (
-        (('ben.', 'Ana', ' Kwame'), (), [], 3),
-        (('Ben', 'She: Ana', 'Kwame it is'), ['CORRECT'], ['Who sings?\nWho rows?'], 3),
-        (('Ben', 'Ana', 'Kwame it is'), ['CORRECT'], ['Who rows?'], 3),
-        (
-            ('Ben', 'Eve', 'Kwame it is'),
-            ['WRONG', 'WRONG', 'CORRECT'],
-            ['Who sings?\nWho rows?', 'Who sings?', 'Who rows?'],
-            2,
-        ),
+        (('ben.', 'Ana', ' Kwame'), (), [], 'Ben Ana Kwame'),
+        (('Ben', 'She: Ana', 'Kwame it is'), [[]], [['Who sings?', 'Who rows?']], 'Ben Ana Kwame'),
+        (('Ben', 'Ana', 'Kwame it is'), [[]], [['Who rows?']], 'Ben Ana Kwame'),
+        (('Ben', '1. Eve\n2. Ada', 'Kwame it is'), [[1]], [['Who sings?', 'Who rows?']], 'Ben Kwame'),
+        (('Ben', 'Eve', 'Kwame it is'), [[2, 7]], [['Who sings?', 'Who rows?']], 'Ben Ana'),
     ):
         model = answering(*answers, marks=marks, repair=[{'op': 'NOOP'}])
         evolution = evolve(bank_of(), TALK, model, probes=WHO, speakers=SPEAKERS)
-        assert [inputs['question'] for inputs in model.given('mark')] == asked and evolution.passed[0] == passed
+        assert [[row[0] for row in inputs['rows']] for inputs in model.given('mark')] == asked
+        assert [one.probe.answer.strip('.') for one in evolution.before if one.passed] == passed.split()
     model = answering('Ben', 'Ana', 'Kwame', marks=['CORRECT'])  # the paper's way: each, alone
     evolve(bank_of(), TALK, model, probes=WHO, speakers=SPEAKERS, roles=choose_roles(STYLES, 'paper'))
     assert [inputs['question'] for inputs in model.given('mark')] == [probe.question for probe in WHO]
@@ -435,12 +433,39 @@ def test_equal_answers_need_no_judge_and_all_others_are_judged_at_once_and_each_
 def test_a_probe_that_reads_what_it_read_is_not_asked_again():
     for roles, again in (({}, 1), (choose_roles(STYLES, 'paper'), 3)):
         model = answering(
-            'Ben', 'Ana', 'Kwame', 'Mrs. Lund', marks=['WRONG', 'CORRECT'] if roles else ['WRONG'], repair=[TRUE_FACT]
+            'Ben', 'Ana', 'Kwame', 'Mrs. Lund', marks=['WRONG', 'CORRECT'] if roles else [[1]], repair=[TRUE_FACT]
         )
         probes = [OWN, *WHO[1:]]
         evolve(without('Lund'), TALK, model, probes=probes, k=1, speakers=SPEAKERS, roles=roles)
         asked = [inputs['question'] for inputs in model.given('answer')]
         assert asked[3:] == [probe.question for probe in probes][:again]
+
+
+def test_what_the_memory_brought_is_not_repaired_but_in_the_papers_way():
+    for roles, times in (({}, 0), (choose_roles(STYLES, 'paper'), 1)):
+        marks = ['WRONG'] if roles else [[1]]
+        model = answering('nobody', marks=marks, repair=[{'op': 'NOOP'}])
+        [repair] = evolve(bank_of(), TALK, model, probes=[OWN], speakers=SPEAKERS, roles=roles).repairs
+        assert (repair.fault, repair.action, len(model.given('repair'))) == ('not answered', 'NOOP', times)
+
+
+def test_a_trusted_repair_is_written_as_the_model_has_it_and_not_tested_again():
+    """Tables 13 and 15: nothing is asked of a fact but a text, and a merge is the model's."""
+    odd = {'op': 'ADD_FACT', 'fact': 'Ana owns 47 kayaks.', 'quote': ''}
+    for wish, left in (
+        ({'action': 'INSERT', 'target': '-1'}, ['Ana bought a red kayak.', 'Ana owns 47 kayaks.']),
+        ({'action': 'MERGE', 'target': '0', 'text': 'Ana likes boats.'}, ['Ana likes boats.']),
+    ):
+        for trust, written in ((True, left), (False, ['Ana bought a red kayak.'])):
+            bank = MemoryBank(backend=words_only)
+            bank.add('Ana bought a red kayak.', sources=('D2:1',))
+            model = answering('Eve', marks=[[1]], repair=[odd], consolidate=[wish])
+            evolution = evolve(bank, TALK, model, probes=[OWN], speakers=SPEAKERS, trust=trust)
+            assert [entry.text for entry in bank] == written
+            assert len(model.given('repair')) == (1 if trust else 2) and len(model.given('answer')) == 1
+            assert ('1 repair not tested' in evolution.headline) == trust
+            [repair] = evolution.repairs
+            assert not trust or set(bank[repair.entry].sources) == {turn.id for turn in TALK.turns}
 
 
 def test_a_merge_that_is_not_done_as_asked_is_told_once():
@@ -545,9 +570,9 @@ def test_a_model_that_fails_at_any_call_leaves_the_bank_and_says_what_was_spent(
             break
         assert sum(result.cost.values(), Usage()) == Usage(number, 100) and seen(bank) == before
         assert result.error == 'LMError: no more' and not result.written and 'no reply came' in str(result)
-        assert len(result.before) == (0 if number <= 6 else 2)
+        assert len(result.before) == (0 if number <= 4 else 2)
     # the second time the answers are the gold ones: no judge is asked
-    assert number == 1 + 5 + 2 + 2 + 1
+    assert number == 1 + 3 + 2 + 2 + 1
 
 
 def test_it_is_written_with_the_transaction_around_it_or_not_at_all():
@@ -652,4 +677,4 @@ def test_a_process_killed_while_the_model_is_asked_leaves_the_bank_as_it_was(tmp
         if process.exitcode == 0:
             break
         assert process.exitcode == -signal.SIGKILL and seen_in(path) == before
-    assert process.exitcode == 0 and number == 11 and seen_in(path) == after
+    assert process.exitcode == 0 and number == 9 and seen_in(path) == after

@@ -15,7 +15,7 @@ from memnb.evaluation.datasets import load_sample
 from memnb.remem.prompts import FactLine
 from memnb.memma.bank import MemoryBank
 from memnb.memma.probe_repair import evolve, PROBE_KINDS
-from memnb.memma.prompts import MARK, PROBES
+from memnb.memma.prompts import PAPER_MARK, PROBES
 from memnb.rules.memma import clefts, mark_rule, probes_rule
 from memnb.core.roles import RuleLM
 from memnb.core.scripts import split_words
@@ -122,9 +122,7 @@ def test_a_fourth_kind_is_a_line_in_the_table(monkeypatch):
             for kind in ('Opinion ', 'mood')
         ]
     }
-    model = ScriptedLM(
-        {'probes': [reply], 'answer': [{'answer': 'tea', 'sources': []}], 'mark': [{'label': 'CORRECT'}]}
-    )
+    model = ScriptedLM({'probes': [reply], 'answer': [{'answer': 'tea', 'sources': []}], 'mark': [{'wrong': []}]})
     monkeypatch.setitem(PROBE_KINDS, 'opinion', 'what somebody thinks of something')
     evolution = evolve(MemoryBank(), talk('Tea is fine.'), model)
     assert [one.probe.kind for one in evolution.before] == ['opinion'] and "'mood'" in evolution.notes[0]
@@ -177,7 +175,7 @@ def test_any_talk_gives_probes_that_keep_to_the_laws(now, count, known):
 
 
 def right(gold, answer, question='What?'):
-    return RuleLM().ask(MARK, question=question, gold=gold, answer=answer).label == 'CORRECT'
+    return RuleLM().ask(PAPER_MARK, question=question, gold=gold, answer=answer).label == 'CORRECT'
 
 
 days = st.dates(date(1990, 1, 1), date(2030, 12, 28))

@@ -305,12 +305,43 @@ def test_the_writer_sees_what_each_fact_may_change_though_small_talk_crowds_it_o
     assert 'm1' not in [entry.id for entry in bounded_view(bank, session.turns)]
     assert construct(bank, session, model).notes == ()
     [(prompt, inputs)] = model.given
-    assert all(0 < len(hits) <= 3 for hits in inputs['found']) and len(inputs['view']) <= 6
+    assert all(0 < len(hits) <= 2 for hits in inputs['found']) and len(inputs['view']) <= 6
     assert 'in July.\n  - m1 Ines: The opening day is 13 May.' in prompt and '- m1 (as above)' in prompt
     assert bank['m1'].text.startswith('The opening day is in July. (before: ')
     model = Recording({'guide': [GuidanceReply(facts=facts)], 'write': [EditsReply(edits=[])]})
     construct(bank, session, model, per='chunk')  # the paper's way: the bounded view
     assert 'found' not in model.given[0][1] and 'm1' not in [entry.id for entry in model.given[0][1]['view']]
+
+
+def test_under_a_fact_stands_no_entry_that_shares_a_name_alone():
+    bank = a_bank('Ines keeps bees.', 'Ines plays the viola.')
+    facts = [{'text': 'Ines has a third beehive with black bees.'}, {'text': 'Ines sold the car.'}]
+    points = [{'kind': 'conflict', 'fact': 2, 'entry': 'm2'}]
+    for given, view in (([], ['m1']), (points, ['m2', 'm1'])):
+        model = Recording({'guide': [GuidanceReply(facts=facts, points=given)], 'write': [EditsReply(edits=[])]})
+        construct(bank, a_session(['Bees!', 'And a car.']), model)
+        [(prompt, inputs)] = model.given
+        assert [[entry.id for entry in entries] for entries in inputs['found']] == [['m1'], []]
+        assert [entry.id for entry in inputs['view']] == view and ('Entries:\n- m2' in prompt) == bool(given)
+
+
+def test_the_writer_is_asked_again_only_for_what_it_can_put_right():
+    """Who said something is put right without it, and what another said of themself it may not change at all."""
+    texts = ['I live in Oslo.', 'I am well.']
+    own = line('ADD', 'Ines is well.', 'S:2', speaker='Zoe')
+    odd = line('ADD', 'Rolf lives in Oslo.', 'S:1', 'S:9')
+    others = line('UPDATE', 'Ada lives in Oslo.', 'S:1', entry='m1')
+    late = line('UPDATE', 'Rolf lives in Oslo.', 'S:1', entry='m2')
+    for lines, count in (([own, odd], 0), ([others], 0), ([late], 1), ([line('ADD', ' ', 'S:1')], 1)):
+        bank = MemoryBank(backend=words_only)
+        bank.add('Ada lives in Rome.', speaker='Ada')
+        bank.add('Rolf lives in Lund.', speaker='Rolf', when=datetime(2024, 6, 1))
+        model = Recording([EditsReply(edits=lines), EditsReply(edits=[])])
+        written = construct(bank, a_session(texts, datetime(2024, 5, 1), ('Ines', 'Rolf')), model, guidance=False)
+        assert written.notes and len(model.given) == 1 + count
+        if count:
+            prompt = model.given[-1][0]
+            assert 'not made as you asked:' in prompt and 'Facts of the messages' not in prompt
 
 
 @pytest.mark.parametrize('per', ['fact', 'chunk'])

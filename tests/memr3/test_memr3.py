@@ -298,7 +298,7 @@ def test_no_prompt_offers_a_thought_that_is_switched_off():
         ('answer', 'as proposed'),
     ]
     systems = [system for role, system, _ in model.prompts if role == 'track']
-    assert len(systems) == 2 and not any('"reflect" to think' in system for system in systems)
+    assert len(systems) == 2 and not any('"reflect" only' in system for system in systems)
 
 
 @pytest.mark.parametrize(
@@ -326,8 +326,8 @@ def test_the_final_prompt_says_which_line_rests_on_nothing_and_the_rule_reads_th
     trace = MemR3(lambda query: pages, model).ask(QUESTION)
     final = model.prompts[-1][2]
     assert (
-        '- (e1) Ada sold the boat.\n- (a) Ada sold it.\n'
-        '- (e2) Ada sold the boat in May. (nothing retrieved says this)\n- (e3) Bo bought it.\n' in final
+        '- (e1) Ada sold the boat.\n  - (a) Ada sold it.\n'
+        '- (e2) Ada sold the boat in May. (nothing retrieved says this)\n- (e3) Bo bought it.' in final
     )
     assert trace.evidence == ['D1:1']
 
@@ -353,7 +353,7 @@ def test_the_answer_reads_the_day_on_which_a_line_of_evidence_was_said():
     for prompts, day in (('memnb', '[Sat 4 May 2024] '), ('paper', '')):
         model = ScriptedLM([track, AnswerReply(answer='3 May 2024')])
         MemR3(lambda query: pages, model, prompts=prompts).ask(QUESTION)
-        final = model.prompts[-1][2]
+        final = f'{model.prompts[-1][2]}\n'
         assert f'{day}Ada sold the boat yesterday.\n' in final and ('4 May 2024]' in final) == bool(day)
         assert ' Both agreed.\n' in final and '] Both' not in final and ' [3 May 2024] It was sold.\n' in final
 
@@ -459,7 +459,7 @@ def test_prompts_hold_the_directive_the_state_and_the_reasoning():
     pages = [Snippet('a', 'Ada sold the boat.', ('D1:1',), speaker='Ada')]
     MemR3(lambda query: pages, model, limits=RouterLimits(3)).ask(QUESTION)
     (_, first, seen), (_, second, thought), (_, third, nothing), (_, _, final) = model.prompts
-    assert '"reflect" to think over' in first and 'Ada: Ada sold the boat.' in seen
+    assert '"reflect" only to reckon' in first and 'Ada: Ada sold the boat.' in seen
     assert '"retrieve" (1 reflection in a row' in second and 'It may be in May.' in thought and 'g1: the day' in thought
     assert 'Ada sold the boat.' in thought  # the snippets stay through a reflection (equation 3)
     assert '"answer" (iteration 3 of 3: the budget is spent)' in third and 'It may be in May.' not in nothing

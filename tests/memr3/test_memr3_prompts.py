@@ -8,9 +8,11 @@ from prompt_mutants import missing, survivors, texts_of
 
 from memnb import load_sample, MemR3, RAG, SelfRAG
 from memnb.baselines import FullContext, RagCotRag, THINK
+from memnb.core import roles
 from memnb.core.loop import Loop
 from memnb.core.models import FunctionLM
-from memnb.core.roles import ANSWER, NO_INFORMATION, QUERY
+from memnb.core.roles import ANSWER, NO_INFORMATION, PAPER_ANSWER, QUERY
+from memnb.memr3 import prompts
 from memnb.memr3.prompts import FINAL, PAPER_FINAL, PAPER_TRACK, TRACK
 
 QUERIES = [  # appendix A.1: a poor and a good query, and two strategies with examples
@@ -23,32 +25,29 @@ DUTIES = {
         TRACK,
         [
             'You keep the books while an assistant searches a long memory for the answer to one question.',
-            'After every search you write down what is now established and what is still missing, and you decide what happens next.',
+            'After every search, write down what is established and what is missing, and decide what happens next.',
             # evidence
-            'a list of short factual statements that bear on the question, each with "text" and "sources": only what is new or says more than the evidence so far, which stays without being repeated.',
-            'Keep names, numbers and dates exactly; where only a year or a range is known, write that and guess nothing.',
-            '"sources" lists the ids, given in brackets, of the snippets or earlier evidence that the statement rests on.',
-            'Leave out whatever is not known: that belongs to the gaps.',
-            'withdrawn: the ids (e1, e2, ...) of earlier evidence that proved wrong, or that a new statement says more exactly; an empty list when there is none.',
+            'short factual statements that bear on the question, each with "text" and "sources", the ids in brackets of the snippets or earlier evidence that it rests on.',
+            'Only what is new or says more: earlier evidence stays.',
+            'Keep names, numbers and dates exactly; where only a year or a range is known, write that. What is not known belongs to the gaps.',
+            'withdrawn: the ids (e1, e2, ...) of earlier evidence that proved wrong or that a new statement says more exactly; else [].',
             # gaps
-            'a list of the specific facts that are missing for a complete answer; an empty list when nothing is.',
-            'Repeat an open gap under its id (g1, g2, ...), in new words where a part of it is settled ("g2: the day in May"), and drop it once the evidence settles it.',
+            'gaps: the specific facts that are missing for a complete answer; else []. Repeat an open gap under its id (g1, g2, ...), in new words where a part of it is settled ("g2: the day in May"); leave it out once it is settled.',
             'Where the question asks for all of several things, "whether there are more" is a gap until a search has looked for more.',
             # the query, the reasoning, the draft
-            'retrieval_query: only with "retrieve", else null. A search text of 5 to 15 words that makes sense on its own, about one gap.',
-            'Name the thing and whose it is; "the place" finds nothing.',
-            'Where the question counts a time from an event, search for the date of that event.',
-            'Where the question only describes a thing, search for the thing by its name.',
-            'A query that brought nothing new will not do so in other words: ask for another side of it.',
-            'reasoning: only with "reflect", else null. When another search is unlikely to help, go through the evidence and the gaps in steps and work towards the answer; turn relative times into dates.',
-            'detailed_answer: only with "answer", else null. The answer as far as the evidence carries it, with absolute dates.',
-            'Where the evidence is thin, say what is known and, in a few words, what is not, or infer with care from that evidence alone.',
-            'Where the question takes for granted what the evidence denies, say what was found instead.',
+            'retrieval_query: with "retrieve", else null. 5 to 15 words about one gap, unlike the queries so far.',
+            'The question is searched with them: add what it does not say.',
+            'For a time counted from an event, search for the date of the event; for a thing that is only described, for the thing by its name; for a word that stands nowhere in the memory, by another.',
+            'reasoning: with "reflect", else null. Work towards the answer in steps; turn relative times into dates.',
+            'detailed_answer: with "answer", else null. The answer as far as the evidence carries it, with absolute dates, inferred with care where it is thin; say in a few words what is not known.',
+            'Where the evidence denies what the question takes for granted, say what was found instead.',
             'Reply with one JSON object:',
-            'No other fields, and no text around the object.',
+            # the directive
+            'as soon as the evidence answers the question or denies what it takes for granted, or when two searches for the same gap have brought nothing',
+            'while a search may close a gap',
+            'only to reckon with the evidence',
             # the user's part
-            '# Earlier reasoning',
-            '# Queries so far {queries} Bring the evidence and the gaps up to date, then decide. A new retrieval_query must differ from all queries so far.',
+            '# Queries so far {queries} Bring the evidence and the gaps up to date, then decide.',
         ],
     ),
     "the paper's track": (
@@ -71,6 +70,8 @@ DUTIES = {
             'Update the gaps: remove what is resolved, add what newly blocks a full answer, and write "None" when nothing is missing.',
             'A retrieval_query must differ from the prior query.',
             'Decide what to do next, and return only the JSON object.',
+            'to think over the evidence and the gaps',
+            'ONLY when the evidence is solid and no gap is left',
         ],
     ),
     'answer': (
@@ -90,9 +91,10 @@ DUTIES = {
             'A list: every item, in order where an order is asked for. A reason, advice or a summary: as many sentences as it takes.',
             'If the notes tell a part of what is asked, give that part and say in a few words what they do not tell.',
             'If the notes deny what the question takes for granted, say what they tell instead: "No: it was Bo\'s boat".',
-            'If nothing in the notes bears on what is asked, of the one who is asked about, {refusal}',
-            'Reply with one JSON object: "answer"; "sources", the ids of the notes that the answer rests on, best first;',
-            'and "answerable", false where the notes tell nothing of what is asked or deny what the question takes for granted, else true.',
+            'Notes that tell it only of somebody else deny it.',
+            'If they tell nothing of it, the answer is: No information available',
+            'Reply with one JSON object: "answer"; "sources", the ids of the notes that the answer rests on, best first; and "answerable", {answerable}.',
+            'false where the notes tell nothing of what is asked or deny what the question takes for granted, else true',
         ],
     ),
     "the paper's answer": (
@@ -106,6 +108,15 @@ DUTIES = {
             'Keep to what the evidence says. If it does not settle the question, {refusal}',
             'Check that the answer is to what was asked, and keep it short and exact.',
             'Reply with one JSON object: "answer".',
+        ],
+    ),
+    'a plain answer': (
+        PAPER_ANSWER,
+        [
+            'You answer a question about a conversation from the memories below.',
+            'Reply with one JSON object: "answer", a short phrase without any elaboration.',
+            'A relative time in a memory counts from its date: give the date itself.',
+            'If the memories do not settle it, {refusal}',
         ],
     ),
     'query': (
@@ -133,7 +144,12 @@ DUTIES = {
 }
 
 
-PROMPTS = {name: (texts_of(role), duties) for name, (role, duties) in DUTIES.items()}
+MORE = {  # what the fields put in
+    'answer': (roles._LIMITS, roles._ANSWERABLE),
+    'track': prompts._WHEN.values(),
+    "the paper's track": prompts._PAPER_WHEN.values(),
+}
+PROMPTS = {name: (texts_of(role, MORE.get(name, ())), duties) for name, (role, duties) in DUTIES.items()}
 
 
 @pytest.mark.parametrize('name', PROMPTS)
@@ -189,11 +205,21 @@ def test_all_queries_and_the_snippets_are_shown_after_a_reflection():
     assert '# Earlier reasoning\nIt was in spring.' in heard.heard[2]
 
 
+def test_a_query_is_shown_with_its_words_that_occur_nowhere_but_not_in_the_papers_style():
+    for style, shown in (('memnb', True), ('paper', False)):
+        query = json.dumps({'decision': 'retrieve', 'retrieval_query': 'Pascal and the trunnion in May', 'gaps': None})
+        heard = Hearing(query, json.dumps({'decision': 'answer', 'detailed_answer': 'no'}), 'no')
+        MemR3(load_sample(), heard, prompts=style).ask('When did Zofia scuttle Pascal?')
+        assert ('- When did Zofia scuttle Pascal? (nowhere in the memory: scuttle)\n' in heard.heard[0]) == shown
+        assert ('the trunnion in May (nowhere in the memory: trunnion)\n' in heard.heard[1]) == shown
+        assert '\nPascal and the trunnion in May' in heard.heard[1].replace('\n- ', '\n')
+
+
 def test_a_role_of_ones_own_is_asked():
     mine = replace(TRACK, system='Track. {directive}')
     heard = Hearing(json.dumps({'decision': 'answer', 'detailed_answer': 'no'}), 'no')
     MemR3(load_sample(), heard, roles=mine).ask('Who?')
-    assert heard.heard[0].startswith('Track. "reflect"') and 'You answer a question' in heard.heard[1]
+    assert heard.heard[0].startswith('Track. "answer" as soon') and 'You answer a question' in heard.heard[1]
     for wrong in ([THINK], ['track'], 'track'):
         with pytest.raises(ValueError, match='roles: expected a Role named track or answer, got'):
             MemR3(load_sample(), roles=wrong)
@@ -213,6 +239,8 @@ def test_a_loop_that_may_not_refuse_says_so_nowhere(loop):
 
         trace = loop(load_sample(), FunctionLM(model), may_refuse=may_refuse).ask(question)
         assert trace.answer == 'no' and (NO_INFORMATION in heard[-1]) == may_refuse
+        for duty in ('what they do not tell.', 'takes for granted', 'tell it only of somebody else'):
+            assert (duty in heard[-1]) == may_refuse
         assert (loop(load_sample(), may_refuse=may_refuse).ask(question).answer == NO_INFORMATION) == may_refuse
 
 
@@ -221,6 +249,7 @@ def test_the_papers_settings_are_taken_where_no_other_is_given():
     assert (loop.monotone, loop.may_refuse, loop.chunks_per_iteration) == (False, False, 5)
     assert loop.roles == {'track': PAPER_TRACK, 'answer': PAPER_FINAL}
     assert MemR3(load_sample(), settings='paper', monotone=True, prompts='memnb').roles['answer'] is FINAL
+    assert RAG(load_sample(), settings='paper').roles['answer'] is PAPER_ANSWER
     assert (
         RAG(load_sample(), settings='paper').k == RagCotRag(load_sample(), settings='paper').chunks_per_iteration == 5
     )
@@ -231,12 +260,13 @@ def test_the_papers_settings_are_taken_where_no_other_is_given():
 def test_with_the_papers_settings_only_the_evidence_is_shown_to_the_answer():
     """Equation 6: the answer is from question, draft and evidence, and there may be none."""
     first_turn = load_sample().turns[0].text
-    for settings, shown in (({}, True), ({'settings': 'paper'}, False)):
+    for settings, shown in (({}, True), ({'may_refuse': False}, True), ({'settings': 'paper'}, False)):
         heard = Hearing(json.dumps({'evidence': [], 'decision': 'answer', 'detailed_answer': 'in May'}), 'in May')
         memory = [{'id': 'D1:1', 'text': first_turn}]
-        trace = MemR3(memory, FunctionLM(heard), may_refuse=False, **settings).ask('When did the year begin?')
+        trace = MemR3(memory, FunctionLM(heard), **settings).ask('When did the year begin?')
         assert trace.answer == 'in May'
         assert [first_turn in prompt for prompt in heard.heard] == [True, shown]
+        assert 'nothing retrieved' not in heard.heard[-1]
 
 
 def test_figure_1_of_the_paper_reflects_and_answers():

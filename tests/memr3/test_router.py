@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from memnb.memr3.prompts import directive
+from memnb.memr3 import prompts
 from memnb.memr3.router import ACTIONS, Decision, forced, route, RouterLimits
 
 LIMITS = st.builds(RouterLimits, st.integers(1, 8), st.integers(1, 4))
@@ -131,7 +132,9 @@ def test_the_directive_offers_what_is_allowed_and_nothing_else(state, allowed):
     text = directive(due, allowed)
     named = {action for action in ACTIONS if f'"{action}"' in text}
     assert named == ({due.action} if due else allowed)
-    assert due or text.endswith(' otherwise') == (len(allowed) > 1)
+    assert due or text == f'"{[*allowed][0]}"' or all(prompts._WHEN[action] in text for action in allowed)
+    papers = directive(due, allowed, 'paper')
+    assert due or papers.endswith(' otherwise') or 'retrieve' not in allowed or len(allowed) == 1
     assert directive(due, ACTIONS) == directive(due)
 
 

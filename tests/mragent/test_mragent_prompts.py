@@ -109,7 +109,7 @@ def check_units(text):
     fields = session_fields(BRAE)
     has(
         text,
-        f'The session:\nDate: {fields["date"]}\n{fields["session"]}\nThe reply:',
+        f'The session:\nDate: {fields["day"]}\n{fields["session"]}\nThe reply:',
         f'such as: {", ".join(ASPECTS)}.',
     )
     reply = reply_in(text, UnitsReply)

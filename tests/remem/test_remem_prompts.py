@@ -90,7 +90,7 @@ def read_by(role, reply_of):
     "A check: the session of a role's example, read by a model that replies as the example does, gives what it says with no note."
 
     def check(text):
-        moment, told, reply = re.search(r'Date: (.+)\n((?:.+\n)+)The reply:\n(\{.+\})', text).groups()
+        moment, told, reply = re.search(r'Date: (?:Sat )?(.+)\n((?:.+\n)+)The reply:\n(\{.+\})', text).groups()
         lines = [re.match(r'(?:\((\S+)\) )?(\w+): (.+)', line).groups() for line in told.splitlines()]
         turns = tuple(Turn(id or f'D2:{place}', who, what) for place, (id, who, what) in enumerate(lines, 1))
         session = Session('D2', turns, datetime.strptime(moment, '%d %B %Y, %I:%M %p'))
@@ -211,7 +211,7 @@ PROMPTS = {  # name: the text, its duties, and the checks that execute what it t
             'Add reasonable details of this kind that the session implies, since a later search may look for them, and invent nothing. Where in doubt, write the gist.',  # figure 3, rule 5
             'turns: the ids, given in brackets, of the turns that the gist rests on.',
             'Do not begin the text with the date of the session; it is added later.',
-            'Date: 20 January 2024, 3:57 pm (D2:1) Ines: We moved the bees last Thursday, Rolf and I, and tomorrow I sell the first two jars. (D2:2) Rolf: My thumb is still swollen! Label the jars by 14 February. The labels were printed about 15 November.',
+            'Date: Sat 20 January 2024, 3:57 pm (D2:1) Ines: We moved the bees last Thursday, Rolf and I, and tomorrow I sell the first two jars. (D2:2) Rolf: My thumb is still swollen! Label the jars by 14 February. The labels were printed about 15 November.',
         ],
         [read_by(GISTS, gists_are_dated)],
     ),
@@ -250,7 +250,7 @@ PROMPTS = {  # name: the text, its duties, and the checks that execute what it t
             'Earlier facts: {known}',
             'Take every claim, number, time and relation; where in doubt, take it. Write what the text supports and nothing else.',
             'All dates are absolute, reckoned from the date of the session.',
-            'Date: 20 January 2024, 3:57 pm (D2:1) Ines: I have kept bees since 2019, and last Thursday I bought a third hive from Rolf. (D2:2) Rolf: Paint it by 14 February! I lost a swarm about 15 November, and I find black hives ugly.',
+            'Date: Sat 20 January 2024, 3:57 pm (D2:1) Ines: I have kept bees since 2019, and last Thursday I bought a third hive from Rolf. (D2:2) Rolf: Paint it by 14 February! I lost a swarm about 15 November, and I find black hives ugly.',
         ],
         [read_by(FACTS, facts_are_as_told)],
     ),

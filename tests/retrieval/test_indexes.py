@@ -13,7 +13,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from fakes import Letters
 from memnb.core.conversation import DuplicateSnippet, Snippet
-from memnb.core.retriever import passes
+from memnb.core.retriever import as_retriever, Metered, passes
+from memnb.core.tools import as_tools
+from memnb.memma.bank import MemoryBank
+from memnb.retrieval.around import Around
+from memnb.retrieval.reranked import Reranked
 from memnb.core.time import TimeSpan
 from memnb.retrieval.bm25 import BM25Retriever, LexicalIndex
 from memnb.retrieval.hybrid import HybridIndex
@@ -588,3 +592,31 @@ def test_nothing_is_left_behind_when_all_is_removed():
     index.remove([one.id for one in snippets])
     assert not index.lexical._postings and not index._places and not index._people and index.search('boat') == []
     assert not index._passages and not index._arrange().parts and not len(index.dense) and not len(index._standing)
+
+
+def test_words_that_occur_nowhere_are_named_by_every_memory_that_can_tell():
+    texts = ['Ada: The hinges squeak.', 'Bo: We sold two kayaks.']
+    snippets = [
+        Snippet(f't{place}', text, (f't{place}',), session='D1', position=place) for place, text in enumerate(texts)
+    ]
+    index, words = HybridIndex(), LexicalIndex()
+    index.add(snippets)
+    words.add(snippets)
+    for memory in (
+        words,
+        index,
+        Around(index),
+        Metered(index),
+        MemoryBank.of(texts),
+        as_retriever(texts),
+        Reranked(index, 5),
+    ):
+        assert memory.unknown_words('Did the user swap the Hinge and a kayak in March 2024, or a trunnion?') == [
+            'swap',
+            'trunnion',
+        ]
+        assert memory.remark_on('kayak') == '' and memory.remark_on('swap') == ' (nowhere in the memory: swap)'
+    assert as_retriever(lambda query: texts).unknown_words('swap') == []  # it cannot tell
+    [search, during] = as_tools(index)[:2]
+    assert '(nowhere in the memory: swap)' in search(query='swap kayaks').note
+    assert '(nowhere in the memory: swap)' in during(query='swap', start_time='2023', end_time='2024').note
