@@ -219,7 +219,7 @@ def test_a_role_of_ones_own_is_asked():
     mine = replace(TRACK, system='Track. {directive}')
     heard = Hearing(json.dumps({'decision': 'answer', 'detailed_answer': 'no'}), 'no')
     MemR3(load_sample(), heard, roles=mine).ask('Who?')
-    assert heard.heard[0].startswith('Track. "answer" as soon') and 'You answer a question' in heard.heard[1]
+    assert '\n\nTrack. "answer" as soon' in heard.heard[0] and 'You answer a question' in heard.heard[1]
     for wrong in ([THINK], ['track'], 'track'):
         with pytest.raises(ValueError, match='roles: expected a Role named track or answer, got'):
             MemR3(load_sample(), roles=wrong)

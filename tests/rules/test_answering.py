@@ -12,7 +12,7 @@ from memnb.core.conversation import Session, Snippet, Turn
 from memnb.core.models import ScriptedLM
 from memnb.core.roles import ANSWER, AnswerReply, as_text, lines_with_ids, NO_INFORMATION, RuleLM
 from memnb.core.text import reference_day, times_of
-from memnb.core.time import parse_date, TimeSpan
+from memnb.core.time import parse_date, short_weekday, TimeSpan
 from memnb.rules.memma import guide_rule, write_rule
 from memnb.rules.mragent import segment_rule
 from memnb.rules.remem import facts_of, statements
@@ -108,8 +108,9 @@ def test_an_interval_has_both_dates():
 @settings(max_examples=60)
 def test_the_prompt_shows_every_line_behind_its_id(question, shown, asked, draft):
     system, user = ANSWER.render({'question': question, 'lines': shown, 'draft': draft, 'asked': asked})
-    assert NO_INFORMATION in system and question in user and (draft or 'None') in user
-    assert (f'(asked on {asked})' in user) == (asked is not None) or '(asked on' in question + draft
+    assert NO_INFORMATION in system and question in user and draft in user
+    day = f'(asked on {short_weekday(asked.start)} {asked})' if asked else '(asked on'
+    assert (day in user) == (asked is not None) or '(asked on' in question + draft
     for line in shown:
         assert as_text(lines_with_ids([line])) in user
 
