@@ -24,10 +24,15 @@ __all__ = ['statements', 'stated', 'gists_rule', 'clauses', 'facts_of', 'facts_r
 
 # %% ../../nbs/9_rules/02_remem.ipynb #b8587217
 def statements(turn: Turn, day: date | None, names: Iterable[str] = (), language: str = 'auto') -> list[str]:
-    "Return the sentences with content of a turn as texts that stand alone, and what its picture shows."
-    said = [sentence for sentence in sentences(turn.text) if content_words(sentence, tuple(names))]
-    pictures = [f'{turn.speaker or "Somebody"} shares {turn.caption}.'] if turn.caption else []
-    return [retold(sentence, turn.speaker, day, language) for sentence in said] + pictures
+    "Return what a turn says in texts that stand alone, and its picture; a sentence of at most two words of content stands with its neighbour."
+    names, texts = tuple(names), []
+    for sentence in sentences(turn.text):
+        if texts and min(len(content_words(text, names)) for text in (texts[-1], sentence)) <= 2:
+            texts[-1] = f'{texts[-1]} {sentence}'
+        else:
+            texts.append(sentence)
+    said = [retold(text, turn.speaker, day, language) for text in texts if content_words(text, names)]
+    return said + ([f'{turn.speaker or "Somebody"} shares {turn.caption}.'] if turn.caption else [])
 
 
 def _turns_of(session: Session, speakers: Iterable[str]) -> Iterator[tuple]:

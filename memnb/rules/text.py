@@ -25,7 +25,7 @@ from memnb.core.text import (
     reference_day,
 )
 from ..core.text import sentences, speakers_in, stems, STOP_WORDS, times_of, with_dates
-from ..core.time import PASTS, TimeSpan
+from ..core.time import find_times, PASTS, TimeSpan
 from ..memr3.prompts import _numbered, known_from
 from ..memr3.router import Decision
 from ..memr3.tracker import Claim, EvidenceGap, TrackerReply
@@ -41,8 +41,10 @@ ENOUGH = 0.6  # a line that covers this part supports it
 
 @cache_texts
 def keywords(text: str, names: tuple[str, ...] = ()) -> tuple[str, ...]:
-    "Return the words that carry a topic, one for a stem: without stop words, frame words ('what kind of') and names."
+    "Return the words that carry a topic, one for a stem: without stop words, frame words ('what kind of'), names and dates."
     left_out = FRAME | stems(' '.join(names))
+    for start, end, _ in reversed(find_times(text, None)):
+        text = f'{text[:start]} {text[end:]}'
     by_stem = {}
     for word in split_words(text):
         if not stems(word) <= left_out:
@@ -119,7 +121,11 @@ def _copied(line: Snippet, need: Requirement) -> str:
     times, day = times_of(line), None if DISTANT.search(line.text) else reference_day(line)
     if need.kind == 'date' and (times or day):
         return str(times[0] if times else TimeSpan.day(day))
-    return max(sentences(line.text), key=lambda part: relevance(replace(line, text=part), [need]), default=line.text)
+
+    def rank(sentence):  # of equals the longest
+        return relevance(replace(line, text=sentence), [need]), len(sentence)
+
+    return max(sentences(line.text), key=rank, default=line.text)
 
 
 def extract_answer(question: str, lines: Sequence[Snippet], may_refuse: bool = True) -> AnswerReply:

@@ -83,6 +83,12 @@ def test_without_a_time_it_was_the_day_of_saying_unless_a_line_a_third_as_good_t
     'question, text, answer',
     [
         ('How many people came?', 'One crate. Then sixty-one people came.', 'Then sixty-one people came.'),
+        ('How many people came?', 'He came late. Sixty-one people on the island!', 'Sixty-one people on the island!'),
+        (
+            'What stood in the organ in 1911?',
+            'A child wrote the date, 1911, with care. It is by the organ.',
+            'It is by the organ.',
+        ),
         ('Where did Tobin run?', 'So late! I run by the lake.', 'I run by the lake.'),
         ('Who taught Tobin?', 'Mrs. Pettigrew taught me. A storm!', 'Mrs. Pettigrew taught me.'),
         ('What did Zofia paint?', 'I paint dogs.', NO_INFORMATION),
@@ -139,6 +145,19 @@ NOTES = [
     'We met at ours; he gave me a book.',
     'Is it mine?',
 ]
+
+
+@pytest.mark.parametrize(
+    'text, pieces',
+    [
+        ('Oh! The old boat sank in the storm. Really? Nobody saw the harbour burn.', 2),
+        ('Oh! Yes, the boat.', 1),
+        ('So it was!', 0),
+    ],
+)
+def test_a_short_sentence_stands_with_its_neighbour(text, pieces):
+    told = statements(Turn('D1:1', '', text), None)
+    assert len(told) == pieces and ' '.join(told) == (text if pieces else '')
 
 
 @pytest.mark.parametrize('caption', [None, 'a photo of a boat'])
