@@ -297,7 +297,7 @@ MEMORIES = {
             "MRAgent's graph of cues, tags and contents",
             hits=2,
             tools='MRAgent',
-            accepts=('embedder', 'filing'),
+            accepts=('embedder', 'filing', 'prompts'),
         ),
         Memory('bank', _bank, "MemMA's bank, guided, probed and repaired", hits=2, accepts=('settings',)),
     )
@@ -456,12 +456,23 @@ METHODS = {
 }
 # the package of a method -> the baselines of its paper, by their loops; those of MemR3 say themselves what it reports
 _ANSWERED = Setting('may_refuse', False, '5.1, summary', note='without the adversarial questions')
-_PLAIN = Setting('prompts', 'paper', '5.1', note='none is printed for their answers: ours, a short phrase')
+_PLAIN = Setting('prompts', 'paper', 'baselines', note='none is printed for their answers: ours, a short phrase')
 _BY_VECTORS = Setting('ranker', 'none', 'F.3', 'memory', 'ours: learned from such conversations')
 BASELINES: dict[str, dict[Any, Sequence[Setting]]] = {
     'memr3': {},
-    'remem': {'baselines.RAG': (Setting('k', 10, '4.4', note='messages'),), 'baselines.FullContext': ()},
-    'mragent': {'baselines.RAG': (_ANSWERED,), 'baselines.FullContext': (_ANSWERED,)},
+    'remem': {
+        'baselines.RAG': (Setting('k', 10, '4.4', note='messages'), Setting('ranker', 'none', '4.4', 'memory'), _PLAIN),
+        'baselines.FullContext': (_PLAIN,),
+    },
+    'mragent': {
+        'baselines.RAG': (
+            _ANSWERED,
+            _PLAIN,
+            Setting('k', 'not given', 'summary', 'data', 'ours: 25'),
+            Setting('ranker', 'none', 'equation 1', 'memory'),
+        ),
+        'baselines.FullContext': (_ANSWERED, _PLAIN),
+    },
     'memma': {
         'baselines.RAG': (_ANSWERED, _PLAIN, _BY_VECTORS, Setting('k', 30, '5.1')),
         'baselines.FullContext': (_ANSWERED, _PLAIN),

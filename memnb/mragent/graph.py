@@ -28,6 +28,7 @@ from .contents import checked_texts, current, Episode, SemanticUnit, Topic
 from .cues import cue_id
 from .labels import Branch, cues_in, Labels, labels_of
 from .prompts import recollect, Recollection, SEGMENT, TAG, TopicLine, TOPICS, UNITS
+from .prompts import recollect, Recollection, SEGMENT, TAG, TopicLine, TOPICS, UNITS
 from .tools import CueTools
 from ..retrieval.index import SnippetStore
 from ..retrieval.hybrid import HybridIndex
@@ -158,7 +159,7 @@ class CueTagGraph(SessionMemory, Searchable):
         spread: bool = True,  # neighbour smoothing of the lexical scores, for a plain search
         filing: bool = False,  # whether what is added is filed under topics (eq. 11), by one more call for a session
         topics: Mapping | None = None,  # as a file holds them: `settings()['topics']`
-        prompts: str = 'memnb',  # the style
+        prompts: str = 'memnb',  # the style; 'paper': each session is read by itself, and no fact takes another's place
         roles: Role | Iterable[Role] = (),  # the user's own, in the place of those of the same name
         aliases: Mapping[str, str] = {},  # spellings of one person's name: {'ADA': 'Ada'}
     ):
@@ -166,7 +167,7 @@ class CueTagGraph(SessionMemory, Searchable):
         refuse_messages(lm, type(self))
         check_names(names)
         self.lm, self.embedder = RuleLM() if lm is None else as_lm(lm), embedder
-        self.roles = choose_roles(self.PROMPTS, prompts, roles)
+        self.prompts, self.roles = prompts, choose_roles(self.PROMPTS, prompts, roles)
         self.names, self.spread, self.filing = tuple(names), spread, filing
         self.contents = HybridIndex(embedder, names=self.names, spread=spread, words=None)
         self.episodes, self.units = SnippetStore(), SnippetStore()  # the same, by kind
@@ -198,6 +199,7 @@ class CueTagGraph(SessionMemory, Searchable):
             'merge': self.merge,
             'spread': self.spread,
             'filing': self.filing,
+            'prompts': self.prompts,
             'topics': {
                 'of': sorted(self._filed),
                 'topics': sorted([title, sorted(ids)] for title, ids in self._themes.values()),
@@ -207,8 +209,8 @@ class CueTagGraph(SessionMemory, Searchable):
 
     def extract(self, session: Session) -> tuple[Recollection, dict[str, Usage]]:
         "Ask three roles for the episodes, tags, cues and units of a session (eq. 8 to 10)."
-        known = self._told_before(session)
-        return recollect(session, self.lm, self.names, self.tags.usual(_IN_USE), known, self.roles)
+        earlier = () if self.prompts == 'paper' else (self.tags.usual(_IN_USE), self._told_before(session))
+        return recollect(session, self.lm, self.names, *earlier, roles=self.roles)
 
     def _told_before(self, session: Session) -> list[str]:
         "Return what prompts for a session show of earlier ones: facts of people whom it names, values of slots, and what happens in its days or later."
@@ -305,7 +307,7 @@ class CueTagGraph(SessionMemory, Searchable):
 
     def _marked(self, content: Episode | SemanticUnit) -> Episode | SemanticUnit:
         "Return a content; a unit in whose slot another one holds with a mark that says so."
-        if not getattr(content, 'slot', ''):
+        if not getattr(content, 'slot', '') or self.prompts == 'paper':
             return content
         person = cue_id(content.person)  # a slot may change its aspect
         units = [self.units[id] for id in self.semantic.contents_of_all([person], self.semantic.tags_of(person))]

@@ -184,6 +184,7 @@ class MRAgent(Loop):
         Setting('start', 0, 'Algorithm 1', note='it begins with the cues alone'),
         Setting('structure', 'ctc', 'figure 7', note='the full method'),
         Setting('stop_early', True, 'summary'),
+        Setting('prompts', 'paper', 'equations 8 to 10, 11.1', 'memory', 'each session by itself'),
         Setting('filing', True, 'equation 11', 'memory'),
         Setting('may_refuse', False, 'summary', note='without the adversarial questions'),
         Setting('breadth', 'not given', 'summary', 'data', 'K; ours: 5'),
@@ -210,12 +211,9 @@ class MRAgent(Loop):
         super().__init__(memory, lm, **options)
         memory = self.memory
         as_retriever(memory)  # TypeError for what is no memory
-        for name, value, least in (
-            ('turns', turns, 1),
-            ('breadth', breadth, 1),
-            ('start', start, 0),
-        ):
-            check_count(name, value, least)
+        check_count('turns', turns, 1)
+        check_count('breadth', breadth, 1)
+        check_count('start', start, 0)
         if structure not in _STRUCTURES:
             raise ValueError(f'structure: expected one of {", ".join(_STRUCTURES)}, got {structure!r:.80}')
         self.turns, self.breadth = (turns, breadth) if active else (1, turns * breadth)
@@ -276,6 +274,7 @@ class MRAgent(Loop):
             calls = [ToolCall('', 'search', {'query': run.query})]
             contents = self.traverse(run, now, {'search': self._first_look(now)}, calls, 0)
             self.route(run, now, calls, contents, 0)
+            now.history.clear()  # no tool of the agent
         return now
 
     def _state(self, run: Run) -> _State:
@@ -302,18 +301,19 @@ class MRAgent(Loop):
             reached = now.active.best(self.start // 3)
             hits = graph.search(query, self.start - len(reached), exclude=[*hidden, *reached])
             found = (*(Hit(graph.episodes[id]) for id in reached), *hits)
-            return Observation(
-                f'The {count_of(len(found), "content")} nearest to it, {len(reached)} of them by cues', found
-            )
+            return Observation(f'{count_of(len(found), "content")}, {len(reached)} of them by cues', found)
 
         return Tool.of(search)
 
     def offer(self, run: Run, now: _State, turn: int) -> list[Branch]:
-        "Return the best branches and the nearest aspects. Where few cues are left, the hits of a search are activated, once."
+        """Return the best branches and the nearest aspects. Where few cues are left, the hits of a search are activated, once.
+
+        With `start=0`, as in Algorithm 1, only where no cue leads anywhere and nothing is kept."""
         most = max(_OFFERED, self.breadth)
         with run.recording_failure(iteration=turn, query=run.question, k=_ENTRY):
             branches = now.active.branches(now.seen, most)
-            if len(branches) < self.breadth and now.searched is None:
+            few = len(branches) < self.breadth if self.start else not (branches or now.kept)
+            if few and now.searched is None:
                 now.searched = turn
                 units = [unit.id for unit in now.graph.units]
                 hits = now.graph.search(run.question, _ENTRY, exclude=[*now.seen, *units])

@@ -124,7 +124,7 @@ _SEGMENT = '''You turn a conversation into memories of events. Cut the session i
   - title: four to eight words that say what it is about.
   - text: the event, retold in one to three {english}sentences{in_language}, sixty words at most, that make sense on their own. Put names for "I", "you", "she", "it", "there". Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session. Keep every name, number, place, object, reason and feeling; say what a shared picture shows. Invent nothing, and leave out nothing that somebody might ask for.
   - turns: the ids, given in brackets, of the turns that it rests on. A question belongs to its answer. A turn that speaks of two things may stand in two episodes.
-Leave out turns that only greet, thank or admire. Do not begin a text with the date of the session; it is added later. A session without content has the empty list. What is known from earlier sessions stands below: take full names and dates from it ("Frank", "the Tuesday after"), and do not retell it.
+Leave out turns that only greet, thank or admire. Do not begin a text with the date of the session; it is added later. A session without content has the empty list. What is known from earlier sessions, if anything, stands at the end: take full names and dates from it ("Frank", "the Tuesday after"), and do not retell it.
 
 Example. The session:
 Date: Sat 20 January 2024, 3:57 pm
@@ -143,8 +143,11 @@ _KNOWN = '\n\nKnown from earlier sessions:\n'
 
 def _session_fields(session: Session, speakers: Sequence[str] = (), known: Sequence[str] = ()) -> dict:
     "Return the texts of the prompts for episodes and units."
-    fields = {**session_fields(session, speakers), **language_fields(turn.text for turn in session.turns)}
-    return {**fields, 'known': _KNOWN + as_text(list(known)) if known else ''}
+    return {
+        **session_fields(session, speakers),
+        **language_fields(turn.text for turn in session.turns),
+        'known': _KNOWN + as_text(list(known)) if known else '',
+    }
 
 
 SEGMENT = Role('segment', _SEGMENT, f'{SESSION_TEXT}{{known}}', EpisodesReply, _session_fields)  # eq. 8
@@ -218,7 +221,8 @@ _UNITS = '''You read a conversation and write down what can be known of the peop
   - person: whom it is about, by name. It may be somebody who does not speak, or what several work on: "the bridge".
   - aspect: one word for the side of the person, small letters, such as: {aspects}.
   - fact: one {english}sentence{in_language} of at most 25 words with the name in it, which makes sense on its own.
-  - slot: a slot is what a person has only one of at a time, so that a new value replaces the old one: "residence", "employer", "job", "partner", "age", "school", "vet", "meeting place". Always use the same word for the same kind, as in "person, slot: value" in what is known from earlier sessions, which stands below. Where the session says or changes such a value, give it under the same person and slot. Where several can hold side by side (pets, friends, hobbies, books) it is an empty text; so it is for what is over ("I used to live in Leeds"), unless somebody says since when it held.
+  - slot: what a person has only one of at a time, so that a new value replaces the old one: "residence", "employer", "job", "partner", "age", "school", "vet", "meeting place". Give it wherever the session says or changes such a value, for the same kind always by the same word, as in "person, slot: value" in what is known from earlier sessions, which stands at the end, if anything is.
+    Leave it empty where several can hold side by side (pets, friends, hobbies, books), and for what is over ("I used to live in Leeds"), unless somebody says since when it held.
   - since: the date from which it holds, such as "2018" or "14 January 2024", reckoned from the date of the session; null where nobody says it.
   - turns: the ids, given in brackets, of the turns that it rests on.
 Invent nothing.
@@ -229,7 +233,6 @@ Date: Sat 20 January 2024, 3:57 pm
 (D2:2) Rolf: My brother Ulf keeps bees too. Are you tired?
 The reply:
 {{"units": [{{"person": "Ines", "aspect": "home", "fact": "Ines lives in Brae.", "slot": "residence", "since": "18 January 2024", "turns": ["D2:1"]}}, {{"person": "Ines", "aspect": "pets", "fact": "Ines has two hives of bees.", "slot": "", "since": null, "turns": ["D2:1"]}}, {{"person": "Ulf", "aspect": "family", "fact": "Ulf is Rolf's brother and keeps bees.", "slot": "", "since": null, "turns": ["D2:2"]}}]}}'''
-
 
 UNITS = Role(
     'units',
@@ -256,8 +259,10 @@ The reply:
 
 def _topics_fields(episodes: Sequence[Episode], titles: Sequence[str] = ()) -> dict:
     "Return the texts of the prompt for topics."
-    lines = [f'({episode.id}) {episode.title}: {episode.text}' for episode in episodes]
-    return {'episodes': lines, 'titles': single_line('; '.join(titles)) or 'none'}
+    return {
+        'episodes': [f'({episode.id}) {episode.title}: {episode.text}' for episode in episodes],
+        'titles': single_line('; '.join(titles)) or 'none',
+    }
 
 
 TOPICS = Role(
@@ -416,14 +421,17 @@ class RouteAnswerReply(RouteReply):
 
 # %% ../../nbs/4_mragent/03_prompts.ipynb #e9038f44
 def _cues_fields(question: str, speakers: Sequence[str] = (), asked: Any = None, labels: Sequence[str] = ()) -> dict:
-    people = single_line(', '.join(speakers)) or 'not known'
-    known = single_line('; '.join(labels)) or 'none'
-    return {'question': question, 'speakers': people, 'asked': asking_day(asked), 'labels': known}
+    return {
+        'question': question,
+        'speakers': single_line(', '.join(speakers)) or 'not known',
+        'asked': asking_day(asked),
+        'labels': single_line('; '.join(labels)) or 'none',
+    }
 
 
 CUES = Role(
     name='cues',
-    system='''You prepare the search of a memory whose entries are found by cues: short words and names, each as it would be written down when the thing happened. Give the cues of the question below: the people, places, things, activities and dates in it, one at a time, and for each that could have been put in other words one or two of these. Leave out words that only ask. A time such as "last week" is reckoned from the day of asking and given as a date, "21 July 2024", or a month, "July 2024". Reply with one JSON object: "cues", a list of at most twelve.
+    system='''You prepare the search of a memory whose entries are found by cues: short words and names, each as it would be written down when the thing happened. Give the cues of the question below: the people, places, things, activities and dates in it, one at a time, and for each that could have been put in other words one or two of these. Leave out words that only ask. A time such as "last week" is reckoned from the day of asking and given as a date, "21 July 2024", or a month, "July 2024". Reply with one JSON object: "cues", a list of four to eight.
 
 Example. Question: Where did Ines go after her bees had died?
 The reply: {{"cues": ["Ines", "bees", "hive", "died", "loss"]}}''',
@@ -538,6 +546,7 @@ def _navigate_fields(
         'question': question,
         'asked': asking_day(asked),
         'tools': tools_text(tools),
+        'breadth': str(breadth),
         'advice': [
             *advice,
             f'mode "Answer", without calls, {ending}; else "Navigate" with one to {breadth} calls.',
@@ -592,23 +601,21 @@ Speakers: {people}
 
 
 def _paper_move(inputs: dict) -> type[BaseModel]:
-    "Return the form of the published code: a mode, one action with its parameters, a reason."
+    "Return the form of the published code, a mode, an action with its parameters, a reason, with a list of actions (Algorithm 1, line 7)."
     tools = inputs['tools']
+    names, arguments = Literal[tuple(tool.name for tool in tools)], Union[tuple(tool.arguments for tool in tools)]
+    action = create_model('PaperAction', action=(names, ...), parameters=(arguments, ...))
     return create_model(
-        'PaperMove',
-        mode=(Literal['Navigate', 'Answer'], ...),
-        action=(Literal[tuple(tool.name for tool in tools)] | None, ...),
-        parameters=(Union[tuple(tool.arguments for tool in tools)] | None, ...),
-        reasoning=(str, ...),
+        'PaperMove', mode=(Literal['Navigate', 'Answer'], ...), actions=(list[action], ...), reasoning=(str, ...)
     )
 
 
 PAPER_NAVIGATE = replace(
     NAVIGATE,
     system='''You rebuild a memory step by step to answer a question. The memory is a graph: a cue (a person, a thing, a time) leads through a tag (a kind of event, or a side of a person) to contents. You work in one of two modes.
-- "Navigate": explore the graph with one of the tools. Reason over what is active and what was found so far. Look at the tags before anything is read, and follow those that bear on the question. What was found gives new cues, such as its time: go back from it to cues and tags where the question takes several steps.
+- "Navigate": explore the graph with the tools. Reason over what is active and what was found so far. Look at the tags before anything is read, and follow those that bear on the question. What was found gives new cues, such as its time: go back from it to cues and tags where the question takes several steps.
 - "Answer": end the search, {done}. The answer is then written from what was found.
-Reply with one JSON object: "mode"; "action", the name of a tool; "parameters", its arguments, with cues, tags and ids as they were shown; "reasoning", what the action is needed for. In the mode "Answer" action and parameters are null.
+Reply with one JSON object: "mode"; "actions", a list of at most {breadth}, each with "action", the name of a tool, and "parameters", its arguments, with cues, tags and ids as they were shown; "reasoning", what the actions are needed for. In the mode "Answer" the list is empty. With one step left, name all that is to be read.
 
 # Tools
 What several say of an argument is said at the first of them.
@@ -619,7 +626,7 @@ What several say of an argument is said at the first of them.
 
 # %% ../../nbs/4_mragent/03_prompts.ipynb #950bf683
 _ENDING = '''
-- answer: where what is known and kept answers the question in full, what answers it, with the sums and dates by which it was worked out; the search then ends. It is empty while a part is missing, and where all of several things are asked for, until a look for more has brought none.'''
+- answer: where what is known and kept answers the question in full, what answers it, with the sums and dates by which it was worked out; the search then ends. It is empty while a part is missing and, where all of several things are asked for, as long as what was found now adds one to what is known.'''
 _NO_ANSWER = ', "answer": ""'
 
 
@@ -668,7 +675,7 @@ Example. Question: Where was Rolf when Ines sold her second hive? Notes:
 - (X7/e5) [Sat 20 March 2021, 8:05 pm] Ines sold another hive last Sunday (14 March 2021).
 - (X7/e9) [Sat 20 March 2021, 8:05 pm] Rolf was in Lisbon from 12 to 16 March 2021.
 The reply:
-{{"answer": "In Lisbon", "sources": ["X7/e9", "X7/e5"]}}'''
+{{"answer": "In Lisbon", "sources": ["X7/e9", "X7/e5"], "answerable": true}}'''
 
 
 RECALL = replace(ANSWER, name='recall', system=ANSWER.system + _RECALL_EXAMPLE)

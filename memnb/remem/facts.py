@@ -116,10 +116,9 @@ class Fact(Snippet):
 
     @property
     def line(self) -> str:
-        "The fact with its times, or else its record time."
+        "The fact with its times, or else the day on which it was said."
         untimed = self.start is None and self.end is None
-        recorded = f' [record_time: {format_moment(self.said)}]' if untimed and self.said else ''
-        return self.body + recorded
+        return f'{self.body} [said {TimeSpan.day(self.said)}]' if untimed and self.said else self.body
 
 # %% ../../nbs/3_remem/01_facts.ipynb #11fcc67d
 def _sides(day: TimeSpan | None) -> tuple[TimeSpan | None, TimeSpan | None]:

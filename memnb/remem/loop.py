@@ -190,19 +190,21 @@ class REMem(Loop):
         return ToolCall('', 'semantic_retrieve' if 'semantic_retrieve' in names else names[0], arguments)
 
     def search_question(self, run: Run, now: _State, step: int) -> None:
-        "Search for the question itself, unless that was done."
+        "Search for the question itself, unless that was done; an answer that was given before is a draft."
         call = self._question_call(run, now)
         if call:
+            now.ending = None
             self.act(run, now, call, step)
 
     def conclude(self, run: Run, now: _State) -> None:
-        """Answer as the search ended, if that named its sources; else from evidence and history (lines 8 and 22).
+        """Answer as the search ended, if that named its sources or found nothing; else from evidence and history (lines 8 and 22).
 
         The trace's evidence is what is cited."""
         lines, draft = seen_lines(now.history), now.draft or ''
         evidence = cited_turns(now.ending.sources, lines) if now.ending else ()
-        if evidence:
-            run.trace.refused = self.may_refuse and not now.ending.answerable
+        refused = bool(now.ending) and self.may_refuse and not now.ending.answerable
+        if evidence or refused and draft and now.history:
+            run.trace.refused = refused
             run.answer(draft, evidence, draft)
         else:
             role = TIMELINE if self.timeline else SYNTHESIZE

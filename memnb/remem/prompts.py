@@ -16,7 +16,7 @@ from pydantic import BaseModel, create_model
 from ..core.conversation import Conversation, Session, session_fields, SESSION_TEXT, Snippet, turn_snippets
 from ..core.citations import OutputValidator
 from ..core.replies import Reply
-from ..core.roles import ANSWER, AnswerReply, ask_role, asking_day, LM, Role, RuleLM, SOURCES, Usage
+from ..core.roles import ANSWER, AnswerReply, ask_role, asking_day, lines_with_ids, LM, Role, RuleLM, SOURCES, Usage
 from ..core.storage import SessionExtract
 from ..core.text import event_time, language_fields
 from ..core.time import bounds, parse_datetime, read_time
@@ -89,7 +89,7 @@ class MemoriesReply(FactsReply, GistsReply):
 # %% ../../nbs/3_remem/02_prompts.ipynb #258d72cd
 _GISTS_SYSTEM = '''You turn a conversation into memories. Read the session and write down every fact, event, plan, opinion and claim in it as a gist: one short {english}sentence{in_language} that makes sense on its own. Reply with one JSON object:
 - gists: a list, in the order of the session. Each has
-  - text: one atomic event or fact. Two events in one sentence make two gists. Name the people; write no "I", "you", "she" or "there" that only the session explains. Keep every detail: who took part, what was done, with what, how many, where, why, what was felt or intended. What an assistant suggests or writes as an example is a suggestion and no event. A picture that somebody shares is an event too: say what it shows. Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session; "by" or "not later than" a day is (until 14 February 2024), "about" a day is the month around it, (November 2023). Add reasonable details of this kind that the session implies, since a later search may look for them, and invent nothing. Where in doubt, write the gist.
+  - text: one atomic event or fact. Two events in one sentence make two gists. Name the people; write no "I", "you", "she" or "there" that only the session explains. Keep every detail: who took part, what was done, with what, how many, where, why, what was felt or intended. What an assistant suggests or writes as an example is no event: write "The assistant suggests …". A picture that somebody shares is an event too: say what it shows. Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session; "by" or "not later than" a day is (until 14 February 2024), "about" a day is its week, (the week of 13 November 2023). Invent nothing. Leave out greetings, thanks and jokes that tell nothing of anybody; else, where in doubt, write the gist.
   - turns: the ids, given in brackets, of the turns that the gist rests on.
 Do not begin the text with the date of the session; it is added later.
 
@@ -98,7 +98,7 @@ Date: Sat 20 January 2024, 3:57 pm
 (D2:1) Ines: We moved the bees last Thursday, Rolf and I, and tomorrow I sell the first two jars.
 (D2:2) Rolf: My thumb is still swollen! Label the jars by 14 February. The labels were printed about 15 November.
 The reply:
-{{"gists": [{{"text": "Ines and Rolf moved the bees last Thursday (18 January 2024).", "turns": ["D2:1"]}}, {{"text": "Ines sells the first two jars tomorrow (21 January 2024).", "turns": ["D2:1"]}}, {{"text": "Rolf's thumb was still swollen.", "turns": ["D2:2"]}}, {{"text": "Ines is to label the jars by 14 February (until 14 February 2024).", "turns": ["D2:2"]}}, {{"text": "The labels were printed about 15 November (November 2023).", "turns": ["D2:2"]}}]}}'''
+{{"gists": [{{"text": "Ines and Rolf moved the bees last Thursday (18 January 2024).", "turns": ["D2:1"]}}, {{"text": "Ines sells the first two jars tomorrow (21 January 2024).", "turns": ["D2:1"]}}, {{"text": "Rolf's thumb was still swollen.", "turns": ["D2:2"]}}, {{"text": "Ines is to label the jars by 14 February (until 14 February 2024).", "turns": ["D2:2"]}}, {{"text": "The labels were printed about 15 November (the week of 13 November 2023).", "turns": ["D2:2"]}}]}}'''
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #4f08a775
 _FACTS_SYSTEM = '''You turn a conversation into structured memories. Read the session, and the gists of it where some are given, and write down every fact in three phrases. Reply with one JSON object:
@@ -106,17 +106,17 @@ _FACTS_SYSTEM = '''You turn a conversation into structured memories. Read the se
   - subject: who or what acts, has or is.
   - predicate: the action, relation or state, in few words.
   - object: what it is done to, what is had, where it is. Short phrases that can be used again ("fence repair", "two jars") join facts with one another.
-  - point_in_time: the date on which it happened, such as "14 January 2024", "January 2024" or "2019"; else null. With it, start_time and end_time are null. "About" a date is the coarser span around it. An opinion, and a state whose beginning nobody tells, has the date of the session.
-  - start_time, end_time: the dates between which it lasted; each null where nobody says it. A state that lasts has a start alone; what happens "by" or "not later than" a date has an end alone.
+  - point_in_time: the date on which it happened, such as "14 January 2024", "January 2024" or "2019"; else null. With it, start_time and end_time are null. "About" a day is its week, "the week of 13 November 2023". An opinion has the date of the session.
+  - start_time, end_time: the dates between which it lasted; each null where nobody says it. A state that lasts has a start alone: the date from which it is known to hold, that of the session where nobody tells its beginning. What happens "by" or "not later than" a date has an end alone.
   - turns: the ids, given in brackets, of the turns that the fact rests on.
-Take every claim, number, time and relation; where in doubt, take it. Write what the text supports and nothing else. All dates are absolute, reckoned from the date of the session. Earlier facts show the names and predicates in use: write a person, a thing or a relation that is meant again exactly as it stands there, and do not repeat these facts.
+Take every claim, number, time and relation. What an assistant suggests or writes as an example is (Assistant, suggests, …). Leave out greetings, thanks and jokes that tell nothing of anybody; else, where in doubt, take it. Write what the text supports and nothing else. All dates are absolute, reckoned from the date of the session. Earlier facts show the names and predicates in use: write a person, a thing or a relation that is meant again exactly as it stands there, and do not repeat these facts.
 
 Example. The session:
 Date: Sat 20 January 2024, 3:57 pm
 (D2:1) Ines: I have kept bees since 2019, and last Thursday I bought a third hive from Rolf.
-(D2:2) Rolf: Paint it by 14 February! I lost a swarm about 15 November, and I find black hives ugly.
+(D2:2) Rolf: Paint it by 14 February! I lost a swarm about 15 November, and I find black hives ugly. I live in Brae.
 The reply:
-{{"facts": [{{"subject": "Ines", "predicate": "keeps", "object": "bees", "point_in_time": null, "start_time": "2019", "end_time": null, "turns": ["D2:1"]}}, {{"subject": "Ines", "predicate": "bought", "object": "a third hive", "point_in_time": "18 January 2024", "start_time": null, "end_time": null, "turns": ["D2:1"]}}, {{"subject": "a third hive", "predicate": "came from", "object": "Rolf", "point_in_time": "18 January 2024", "start_time": null, "end_time": null, "turns": ["D2:1"]}}, {{"subject": "Ines", "predicate": "is to paint", "object": "a third hive", "point_in_time": null, "start_time": null, "end_time": "14 February 2024", "turns": ["D2:2"]}}, {{"subject": "Rolf", "predicate": "lost", "object": "a swarm", "point_in_time": "November 2023", "start_time": null, "end_time": null, "turns": ["D2:2"]}}, {{"subject": "Rolf", "predicate": "finds ugly", "object": "black hives", "point_in_time": "20 January 2024", "start_time": null, "end_time": null, "turns": ["D2:2"]}}]}}'''
+{{"facts": [{{"subject": "Ines", "predicate": "keeps", "object": "bees", "point_in_time": null, "start_time": "2019", "end_time": null, "turns": ["D2:1"]}}, {{"subject": "Ines", "predicate": "bought", "object": "a third hive", "point_in_time": "18 January 2024", "start_time": null, "end_time": null, "turns": ["D2:1"]}}, {{"subject": "a third hive", "predicate": "came from", "object": "Rolf", "point_in_time": "18 January 2024", "start_time": null, "end_time": null, "turns": ["D2:1"]}}, {{"subject": "Ines", "predicate": "is to paint", "object": "a third hive", "point_in_time": null, "start_time": null, "end_time": "14 February 2024", "turns": ["D2:2"]}}, {{"subject": "Rolf", "predicate": "lost", "object": "a swarm", "point_in_time": "the week of 13 November 2023", "start_time": null, "end_time": null, "turns": ["D2:2"]}}, {{"subject": "Rolf", "predicate": "finds ugly", "object": "black hives", "point_in_time": "20 January 2024", "start_time": null, "end_time": null, "turns": ["D2:2"]}}, {{"subject": "Rolf", "predicate": "lives in", "object": "Brae", "point_in_time": null, "start_time": "20 January 2024", "end_time": null, "turns": ["D2:2"]}}]}}'''
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #24e0b582
 _FACTS_USER = (
@@ -363,12 +363,25 @@ _ADVICE = (  # the tools that a line speaks of, and the line
     ),
     (
         ('find_entity_contexts',),
-        'Leave start_time and end_time out (null) where neither the question nor an observation has named a time.',
+        'Leave start_time and end_time out (null) where neither the question nor an observation has named a time: a filter '
+        'leaves out what has no time.',
     ),
     (
         ('output_answer',),
         'As soon as what was found answers the question, in so many words, by reckoning or by plain inference, '
-        'give the answer with output_answer. Where the memory does not say it, {refusal}',
+        'give the answer with output_answer. Where the memory tells nothing of it, {refusal}',
+    ),
+    (
+        ('lexical_retrieve', 'find_entity_contexts', 'output_answer'),
+        '''An example. Question: Who kept the lighthouse after Ada Finn?
+Step 1. The reply:
+{"reasoning": "When did she stop?", "call": {"function": "lexical_retrieve", "parameters": {"query": "Ada Finn kept the lighthouse"}}}
+It shows (D3/f2) (Ada Finn, was keeper of, the lighthouse) [start_time: 1931, end_time: 1938]
+Step 2. The reply:
+{"reasoning": "Who was the first from then on?", "call": {"function": "find_entity_contexts", "parameters": {"predicate": "was keeper of", "object": "the lighthouse", "start_time": "1938", "start_operator": "ge", "ordering": "asc", "limit": 1}}}
+It shows (D3/f4) (Tom Rill, was keeper of, the lighthouse) [start_time: 1938, end_time: 1944]
+Step 3. The reply:
+{"reasoning": "He began when she stopped.", "call": {"function": "output_answer", "parameters": {"answer": "Tom Rill", "sources": ["D3/f4"], "answerable": true}}}''',
     ),
 )
 
@@ -381,13 +394,6 @@ Times. A filter looks at when a fact begins (start_time with start_operator) and
 - at any time in 1930 to 1940: start_time 1940, start_operator le, end_time 1930, end_operator ge (here the start is the later)
 '''
 
-_EXAMPLE = '''
-An example. Question: Who kept the lighthouse after Ada Finn?
-Step 1: lexical_retrieve, query "Ada Finn kept the lighthouse". It shows (Ada Finn, was keeper of, the lighthouse) [start_time: 1931, end_time: 1938].
-Step 2: find_entity_contexts, predicate "was keeper of", object "the lighthouse", start_time 1938, start_operator ge, ordering asc, limit 2. It shows (Tom Rill, was keeper of, the lighthouse) [start_time: 1938, end_time: 1944].
-Step 3: output_answer, answer "Tom Rill".
-'''
-
 
 def _advice(lines: Sequence[tuple[tuple[str, ...], str]], names: set[str], refusal: str) -> list[str]:
     "Return the lines that speak of no tool that is not offered."
@@ -398,14 +404,16 @@ def _select_fields(question, tools, history=(), steps_left=1, asked=None, may_re
     "Return the texts of the prompt, which speaks of no tool that is not offered."
     names = {tool.name for tool in tools}
     filters = any('start_operator' in tool.arguments.model_fields for tool in tools)
-    shows_example = {'lexical_retrieve', 'find_entity_contexts', 'output_answer'} <= names
-    steps, shown_ids = [], set()
+    steps, paper_steps, shown_ids = [], [], set()  # the paper numbers its lines
     for number, use in enumerate(history, 1):
-        observation = use.observation
-        call = f'Step {number}: {use.reasoning}\n{call_text(use)}'
-        steps.append(f'{call}\n{observation.line_after(shown_ids)}')
-        if observation.value is None:
-            shown_ids |= {hit.snippet.id for hit in observation.hits}
+        call, observation = f'Step {number}: {use.reasoning}\n{call_text(use)}', use.observation
+        paper_steps.append(f'{call}\n{observation.line_after(shown_ids)}')
+        lines = [call, observation.note]
+        for hit in observation.hits if observation.value is None else ():
+            id = hit.snippet.id
+            lines += [f'({id}) as above'] if id in shown_ids else lines_with_ids([hit.snippet])
+            shown_ids.add(id)
+        steps.append('\n'.join(lines))
     refusal = ANSWER.fields(question, may_refuse=may_refuse)['refusal']
     return {
         'question': question,
@@ -414,19 +422,19 @@ def _select_fields(question, tools, history=(), steps_left=1, asked=None, may_re
         'advice': _advice(_ADVICE, names, refusal),
         'paper_advice': _advice(_PAPER_ADVICE, names, refusal),
         'times': _TIMES if filters else '',
-        'example': _EXAMPLE if shows_example else '',
         'history': '\n\n'.join(steps) or 'Nothing yet.',
+        'paper_history': '\n\n'.join(paper_steps) or 'Nothing yet.',
         'steps_left': str(steps_left),
     }
 
 
 SELECT = Role(
     name='select',
-    system='''You search a memory to answer a question. It may hold sentences about events (gists, with the time at which they were said) and facts, shown as (subject, predicate, object) [times]. At every step you see what the steps before have brought, and choose one tool and its arguments.
+    system='''You search a memory to answer a question. It may hold sentences about events (gists, behind the time at which they were said; a time in round brackets is when the event itself was) and facts, shown as (subject, predicate, object) [times]. At every step you see what the steps before have brought, and choose one tool and its arguments.
 
 How to go about it
 {advice}
-{times}{example}
+{times}
 Reply with one JSON object: "reasoning", why this tool and these arguments, in a sentence; and "call", with "function", the name of one of the tools below, and "parameters".
 
 The tools
@@ -470,7 +478,8 @@ _PAPER_ADVICE = (
     ),
     (
         ('find_gist_contexts',),
-        'Go on with find_gist_contexts, with parameters filled from what the search has shown.',
+        'Go on with find_gist_contexts, with parameters filled from what the search has shown. '
+        'The number of a gist in the last observation stands for its id.',
     ),
     (
         ('find_gist_contexts', 'find_entity_contexts'),
@@ -482,7 +491,18 @@ _PAPER_ADVICE = (
     ),
     (
         ('output_answer',),
-        'When you are confident, give the answer with output_answer. If the memory does not say it, {refusal}',
+        'When you are confident, give the answer with output_answer.',
+    ),
+    (
+        ('lexical_retrieve', 'find_entity_contexts', 'output_answer'),
+        '''An example. Question: Who kept the lighthouse after Ada Finn?
+Step 1: {"reasoning": "Find the end of her time, which is the start of the next keeper's", "function": "lexical_retrieve", "parameters": {"query": "Ada Finn kept the lighthouse"}}
+- Observation: 0 gists and 3 facts that share words with it
+1. (D3/f2) (Ada Finn, was keeper of, the lighthouse) [start_time: 1931, end_time: 1938]
+Step 2: {"reasoning": "Find who was keeper of the lighthouse from that time on", "function": "find_entity_contexts", "parameters": {"predicate": "was keeper of", "object": "the lighthouse", "start_time": "1938"}}
+- Observation: 2 facts
+1. (D3/f4) (Tom Rill, was keeper of, the lighthouse) [start_time: 1938, end_time: 1944]
+Step 3: {"reasoning": "The keeper whose time is closest to 1938 is Tom Rill", "function": "output_answer", "parameters": {"answer": "Tom Rill"}}''',
     ),
 )
 
@@ -495,13 +515,17 @@ PAPER_SELECT = Role(
 - Plan ahead, and choose one tool for this step.
 How to use the tools
 {paper_advice}
-{times}{example}
+{times}
 Reply with one JSON object: "reasoning", a short one; "function", the exact name of a tool; "parameters".
 
 The tools
 
 {tools}''',
-    user=SELECT.user,
+    user='''# Question{asked}
+{question}
+
+# So far
+{paper_history}''',
     reply=SELECT.reply,
     fields=_select_fields,
     form=_flat_choice,
@@ -535,12 +559,13 @@ def _synthesize_fields(question, history=(), draft='', asked=None, may_refuse=Tr
 # %% ../../nbs/3_remem/02_prompts.ipynb #0d2aebfd
 _DUTY = '''- The question decides the form. A name, a date, a number, yes or no: a few words, as the memory has them, without an explanation. A list: every item, in order where an order is asked for. A reason, advice or a summary: as many sentences as it takes.
 - The memories need not say the answer in so many words. Sums, times between dates and plain inferences from them are wanted: "Likely yes".
-- Gists begin with the time at which they were said; a time in round brackets is when the event itself was. Facts have their times in square brackets.
+- Gists begin with the time at which they were said; a time in round brackets is when the event itself was. Facts have their times in square brackets; a start_time alone is that from which something is known to hold.
 - Where a later memory takes the place of an earlier one, the later one holds, unless the question asks about the past. Where two contradict each other and neither takes the other's place, name both, each with its day.
+- What an assistant suggested, or wrote as an example, is not what the person did or said. How a person wants to be answered ("always in euros") holds for this answer, too.
 - A number that a tool has counted is exact.
 - If the memories tell a part of what is asked, give that part and say in a few words what they do not tell.
-- If they deny what the question takes for granted, say what they tell instead: "No: it was Bo's boat".
-- If nothing in them bears on what is asked, of the one who is asked about, {refusal}
+- If they deny what the question takes for granted, or tell it only of somebody else, say what they tell instead: "No: it was Bo's boat".
+- If the memories tell nothing of what is asked, {refusal}
 - sources: the ids of the memories that the answer rests on, best first.
 - answerable: false where the memories tell nothing of what is asked or deny what the question takes for granted, else true.'''
 

@@ -64,13 +64,13 @@ def _output_answer(
         bool, 'false where the memory tells nothing of what is asked, or denies what the question takes for granted'
     ] = True,
 ) -> Observation:
-    "Give the answer and end the search. An answer with sources is final. It is a few words for a name, a date or a number, all items for a list, sentences for a reason, advice or a summary. Name both sides of a contradiction, with their days. Of what is known in part, give that part and say what is not known; of what the memory denies, what it tells instead."
+    "Give the answer and end the search. An answer with sources, or one that is not answerable, is final. It is a few words for a name, a date or a number, all items for a list, sentences for a reason, advice or a summary. Of two memories that contradict each other the later holds where it takes the other's place, unless the past is asked for; else name both, with their days. What an assistant suggested is not what the person did. How a person wants to be answered holds for this answer. Of what is known in part, give that part and say what is not known; of what the memory denies, what it tells instead."
     return Observation(answer)
 
 
 CITED_ANSWER = replace(Tool.of(_output_answer, ends=True), name='output_answer')
 
-_GistId = Annotated[str, 'The id of a gist, or its number in the last observation, from 1']
+_GistId = Annotated[str, 'The id of a gist']  # or its number in the last observation, from 1, as in the paper
 
 
 class GraphTools:
@@ -101,7 +101,7 @@ class GraphTools:
         end_operator: _EndOperator = 'le',
         offset: Offset = 0,
     ) -> Observation:
-        "Find the gists and facts that are nearest to the query in meaning, ten of each at most. Begin with it, and ask for one thing at a time."
+        "Find the gists and facts that are nearest to the query in meaning, ten of each at most."
         window = Window(start_time, end_time, start_operator, end_operator)
         return self._nearest('dense', query, window, offset)
 

@@ -24,6 +24,7 @@ from memnb.mragent.prompts import (
     ASPECTS, CUES, CuesReply, EpisodesReply, moves_of, NAVIGATE, PAPER_CUES, PAPER_NAVIGATE, PAPER_ROUTE, RECALL, recollect, Recollection, ROUTE, RouteReply, SEGMENT, TAG, TagsReply, TOPICS, TopicsReply, UNITS, UnitsReply
 )  # fmt: skip
 from memnb.mragent.graph import CueTagGraph
+from memnb.evaluation.registry import METHODS
 
 # ------------------------------------------------------------------ the memory that the examples tell of
 
@@ -152,7 +153,8 @@ def check_cues(text):
     question = re.search(r'Question: (.+)', text.split('Example')[1])[1]
     cues = reply_in(text.replace('The reply: ', '\n'), CuesReply).cues
     assert (
-        set(map(cue_id, cues_in(question, ('Ines',)))) <= set(map(cue_id, cues)) and len(set(cues)) == len(cues) <= 12
+        set(map(cue_id, cues_in(question, ('Ines',)))) <= set(map(cue_id, cues))
+        and 4 <= len(set(cues)) == len(cues) <= 8
     )
 
 
@@ -283,7 +285,7 @@ DUTIES = {
             'the ids, given in brackets, of the turns that it rests on. A question belongs to its answer. A turn that speaks of two things may stand in two episodes.',
             'Leave out turns that only greet, thank or admire. Do not begin a text with the date of the session; it is added later.',
             'A session without content has the empty list.',
-            'What is known from earlier sessions stands below: take full names and dates from it ("Frank", "the Tuesday after"), and do not retell it.',
+            'What is known from earlier sessions, if anything, stands at the end: take full names and dates from it ("Frank", "the Tuesday after"), and do not retell it.',
             'Known from earlier sessions:',
             'moved the bees last Thursday (',
         ],
@@ -314,10 +316,9 @@ DUTIES = {
             'whom it is about, by name. It may be somebody who does not speak, or what several work on: "the bridge".',
             'one {english}sentence{in_language} of at most 25 words with the name in it, which makes sense on its own.',
             # 9.2: a new value replaces the old one
-            'a slot is what a person has only one of at a time, so that a new value replaces the old one:',
-            'Always use the same word for the same kind, as in "person, slot: value" in what is known from earlier sessions, which stands below.',
-            'Where the session says or changes such a value, give it under the same person and slot.',
-            'Where several can hold side by side (pets, friends, hobbies, books) it is an empty text; so it is for what is over ("I used to live in Leeds"), unless somebody says since when it held.',
+            'slot: what a person has only one of at a time, so that a new value replaces the old one:',
+            'Give it wherever the session says or changes such a value, for the same kind always by the same word, as in "person, slot: value" in what is known from earlier sessions, which stands at the end, if anything is.',
+            'Leave it empty where several can hold side by side (pets, friends, hobbies, books), and for what is over ("I used to live in Leeds"), unless somebody says since when it held.',
             'the date from which it holds, such as "2018" or "14 January 2024", reckoned from the date of the session; null where nobody says it.',
             'the ids, given in brackets, of the turns that it rests on. Invent nothing.',
         ],
@@ -342,7 +343,7 @@ DUTIES = {
             'Give the cues of the question below: the people, places, things, activities and dates in it, one at a time, and for each that could have been put in other words one or two of these.',
             'Leave out words that only ask.',
             'A time such as "last week" is reckoned from the day of asking and given as a date, "21 July 2024", or a month, "July 2024".',
-            'Reply with one JSON object: "cues", a list of at most twelve.',
+            'Reply with one JSON object: "cues", a list of four to eight.',
             'Question: Where did Ines go after her bees had died?',
             'Labels of the memory that are like words of the question: {labels}',
             'Take a label as it stands where it means what is asked. One that only looks alike is no cue.',
@@ -381,11 +382,13 @@ DUTIES = {
             # 5.4: two modes; 5.2: the actions; 11.2: the form
             'You rebuild a memory step by step to answer a question.',
             'The memory is a graph: a cue (a person, a thing, a time) leads through a tag (a kind of event, or a side of a person) to contents. You work in one of two modes.',
-            '"Navigate": explore the graph with one of the tools. Reason over what is active and what was found so far.',
+            '"Navigate": explore the graph with the tools. Reason over what is active and what was found so far.',
             'Look at the tags before anything is read, and follow those that bear on the question.',
             'What was found gives new cues, such as its time: go back from it to cues and tags where the question takes several steps.',
             '"Answer": end the search, {done}. The answer is then written from what was found.',
-            'Reply with one JSON object: "mode"; "action", the name of a tool; "parameters", its arguments, with cues, tags and ids as they were shown; "reasoning", what the action is needed for. In the mode "Answer" action and parameters are null.',
+            # line 7: a subset of the actions; equation 3: all at once
+            'Reply with one JSON object: "mode"; "actions", a list of at most {breadth}, each with "action", the name of a tool, and "parameters", its arguments, with cues, tags and ids as they were shown; "reasoning", what the actions are needed for. In the mode "Answer" the list is empty.',
+            'With one step left, name all that is to be read.',
             'What several say of an argument is said at the first of them.',
             '# Topics: title (events of it) {topics}',
             'as soon as what is known answers the question, or when nothing new appears',
@@ -406,7 +409,7 @@ DUTIES = {
             'An empty list where there is nothing to follow.',
             # what answers the question ends the search, and is handed on
             'answer: where what is known and kept answers the question in full, what answers it, with the sums and dates by which it was worked out; the search then ends.',
-            'It is empty while a part is missing, and where all of several things are asked for, until a look for more has brought none.',
+            'It is empty while a part is missing and, where all of several things are asked for, as long as what was found now adds one to what is known.',
             'Ines sold another hive last Sunday (',
         ],
     ),
@@ -440,11 +443,11 @@ def test_each_piece_of_advice_and_each_end_is_shown():
 
 
 def test_the_papers_form_is_asked_for_and_read():
-    "Section 11.2: a mode, one action, its parameters, a reason."
+    "Section 11.2: a mode, actions with their parameters, a reason."
     heard, replies = [], {
         'cues': ['{"cues": ["hive"]}'],
-        'navigate': ['{"mode": "Navigate", "action": "query_tag_events", "parameters": {"cue": "hive", "tag": "sale"}, "reasoning": "the second one"}',
-                     '{"mode": "Answer", "action": null, "parameters": null, "reasoning": "known"}'],
+        'navigate': ['{"mode": "Navigate", "actions": [{"action": "query_tag_events", "parameters": {"cue": "hive", "tag": "sale"}}], "reasoning": "the second one"}',
+                     '{"mode": "Answer", "actions": [], "reasoning": "known"}'],
         'route': ['{"keep": ["X7/e5"]}'],
         'recall': ['{"answer": "in March", "sources": ["X7/e5"]}']}  # fmt: skip
 
@@ -458,9 +461,29 @@ def test_the_papers_form_is_asked_for_and_read():
     assert 'You rebuild a memory' in first and '- hive → sale (2)' in first
     tools = hives().tools()
     schema = PAPER_NAVIGATE.schema({'tools': tools})
-    assert list(schema['properties']) == ['mode', 'action', 'parameters', 'reasoning']
-    assert schema['properties']['action']['anyOf'][0]['enum'] == [tool.name for tool in tools]
-    assert len(schema['properties']['parameters']['anyOf']) == len(tools) + 1
+    assert list(schema['properties']) == ['mode', 'actions', 'reasoning']
+    form = schema['$defs']['PaperAction']['properties']
+    assert form['action']['enum'] == [tool.name for tool in tools] and len(form['parameters']['anyOf']) == len(tools)
+
+
+def test_figures_7_and_9_can_tell_their_rows_apart():
+    "A passive policy names all that it reads at once; a greater breadth reads more in one turn."
+    shown = []
+
+    def model(prompt, role):
+        lines = re.findall(r'^- (\w+) → ([\w ]+) \(', prompt, re.M)
+        calls = [{'action': 'query_tag_events', 'parameters': {'cue': cue, 'tag': tag}} for cue, tag in lines]
+        if role == 'navigate':
+            shown.append(int(re.search(r'"actions", a list of at most (\d+)', prompt)[1]))
+        move = {'mode': 'Navigate', 'actions': calls[: shown[-1]] if shown else [], 'reasoning': ''}
+        others = {'cues': {'cues': ['hive', 'Lisbon', 'paint', 'Leeds']}, 'recall': {'answer': 'x'}}
+        return json.dumps(others.get(role, move if role == 'navigate' else {'keep': []}))
+
+    rows = [{'active': False}, *({'turns': 1, 'breadth': breadth} for breadth in (1, 2, 3, 12))]
+    traces = [MRAgent(hives(), FunctionLM(model), settings='paper', **row).ask(QUESTION) for row in rows]
+    assert shown == [40, 1, 2, 3, 12]
+    passive, *reads = [len(trace.read) for trace in traces]
+    assert reads == sorted(set(reads)) and reads[-1] == passive == 8
 
 
 def test_the_papers_settings_are_taken_where_no_other_is_given():
@@ -470,11 +493,38 @@ def test_the_papers_settings_are_taken_where_no_other_is_given():
     check_route(PAPER_ROUTE.system)
     shown = PAPER_CUES.user, PAPER_ROUTE.system, json.dumps(PAPER_ROUTE.schema({}))
     assert not any('abels' in text or 'answer' in text for text in shown)
-    [filing] = [one for one in MRAgent.PAPER if one.scope == 'memory']
-    assert (filing.name, filing.value) == ('filing', True)  # equation 11
+    of_memory = {'filing': True, 'prompts': 'paper'}  # equation 11, and equations 8 to 10
+    assert {one.name: one.value for one in MRAgent.PAPER if one.scope == 'memory'} == of_memory
+    assert METHODS['mragent'].by_paper().memory.options == of_memory
     mine = MRAgent(hives(), settings='paper', start=3, prompts='memnb')
     assert mine.start == 3 and mine.roles['navigate'] is NAVIGATE and MRAgent(hives()).start == 15
     assert all(one.source for one in MRAgent.PAPER)
+
+
+@pytest.mark.parametrize('style', ['memnb', 'paper'])
+def test_the_papers_graph_reads_each_session_by_itself(style, tmp_path):
+    "Equations 8 to 10, 11.1: nothing of earlier sessions, no vocabulary of tags, no fact in another's place."
+    heard, places = {}, iter(['Brae', 'Leeds'])
+    fact = {'person': 'Ines', 'aspect': 'home', 'slot': 'residence', 'turns': ['D1:1', 'D2:1']}
+
+    def model(prompt, role):
+        heard[role] = prompt
+        tags = [{'episode': id, 'tag': 'Bee Keeping', 'cues': ['bees']} for id in ('D1/e1', 'D2/e1')]
+        units = [{**fact, 'fact': f'Ines lives in {next(places)}.'}] if role == 'units' else []
+        return json.dumps(
+            {'segment': {'episodes': [{'text': 'Ines keeps bees.'}]}, 'tag': {'tags': tags}, 'units': {'units': units}}[
+                role
+            ]
+        )
+
+    graph = CueTagGraph(FunctionLM(model), names=('Ines', 'Rolf'), prompts=style)
+    graph.add([Session('D1', (Turn('D1:1', 'Ines', 'I live in Brae.'),), datetime(2023, 1, 2)), BEES])
+    shown, is_paper = '\n'.join(heard.values()), style == 'paper'
+    for words in ('Tags in use: Bee Keeping', 'Known from earlier sessions:', 'Ines, residence: Ines lives in Brae.'):
+        assert (words in shown) != is_paper, words
+    graph.save(tmp_path / 'graph')
+    old, new = CueTagGraph.load(tmp_path / 'graph').read([unit.id for unit in graph.units])
+    assert (old.mark, new.mark) == ('' if is_paper else 'no longer', '')
 
 
 @pytest.mark.parametrize('found', [True, False])

@@ -204,8 +204,19 @@ def test_the_first_look_is_by_cues_and_by_a_search_within_the_budget():
     look, first = (next(step for step in trace.steps if step.kind == kind) for kind in ('tool', 'walk'))
     assert look.hits[0].id == 'X7/e9' and len(look.hits) == 3 == len(trace.read) and '1 of them by cues' in look.note
     assert first.iteration == 0 and first.chosen == ['search'] and first.kept == ['X7/e5']
-    assert '(X7/e5)' in prompts['navigate'][0].split('# Known so far')[1]
+    known, steps = prompts['navigate'][0].split('# Known so far')[1].split('# Steps so far')
+    assert '(X7/e5)' in known and 'search' not in steps  # it is no tool of the agent
     assert MRAgent(hives()).start == 15 and len(MRAgent(hives()).ask('Who?', budget=1).read) == 1
+
+
+@pytest.mark.parametrize('cue, start, searched', [('hive', 0, False), ('zither', 0, True), ('hive', 1, True)])
+def test_algorithm_1_enters_by_a_search_only_where_no_cue_is_stored(cue, start, searched):
+    model = ScriptedLM(
+        {'cues': [{'cues': [cue]}], 'navigate': [DONE] * 2, 'recall': [{'answer': 'no'}], 'route': [{'keep': []}]}
+    )
+    trace = MRAgent(hives(), model, start=start, breadth=9, turns=1).ask('Where was Rolf?')
+    [offer] = [step for step in trace.steps if step.kind == 'offer']
+    assert offer.searched == searched and offer.shown
 
 
 def test_the_cues_are_chosen_with_the_labels_of_the_memory_in_sight():

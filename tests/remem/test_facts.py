@@ -198,7 +198,7 @@ def test_equal_ids_are_equal_facts(makings):
 
 def test_a_record_time_is_a_moment_or_refused_by_name():
     midnight = Fact.of('a', 'b', 'c', record_time='1 January 2024')
-    assert midnight.line == '(a, b, c) [record_time: 1 January 2024, 12:00 am]'
+    assert midnight.line == '(a, b, c) [said 1 January 2024]'
     assert (
         Fact.of('a', 'b', 'c', record_time=date(2024, 1, 1))
         == Fact.of('a', 'b', 'c', record_time=datetime(2024, 1, 1))

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from datetime import datetime
 from itertools import combinations
 
@@ -327,6 +328,12 @@ def test_where_nothing_new_is_found_the_search_goes_on_without_times_and_with_th
     assert not steps
 
 
+def with_day(id):
+    "A line as a prompt shows it: a gist or a turn with the weekday."
+    [item] = [one for session in GRAPH.sessions for one in GRAPH.extract_of(session).items if one.id == id]
+    return re.sub(r'^\[', f'[{item.said:%a} ', item.line)
+
+
 @settings(max_examples=30)
 @given(st.lists(CALLS, min_size=1, max_size=4), FINAL)
 def test_each_prompt_holds_all_that_came_before(calls, final):
@@ -339,7 +346,7 @@ def test_each_prompt_holds_all_that_came_before(calls, final):
         assert prompt.rstrip().endswith(str(4 - place))
         for step in used[:place]:
             assert step.note in prompt and (
-                step.value is not None or all(f'({hit.id}) {LINES[hit.id]}' in prompt for hit in step.hits)
+                step.value is not None or all(f'({hit.id}) {with_day(hit.id)}' in prompt for hit in step.hits)
             )
     last = model.prompts[-1][2]
     assert all(step.note in last for step in used if not step.tool == 'output_answer')
@@ -375,6 +382,8 @@ def test_a_prompt_shows_each_line_once_and_few_of_what_was_counted():
         ({'sources': [GISTS[0], 'D99:1'], 'answerable': False}, {}, 2, ['D1:1']),
         ({'sources': ['D99:1', 'D3:1']}, {}, 3, ['D1:2']),  # never shown
         ({}, {}, 3, ['D1:2']),
+        ({'answerable': False}, {}, 2, []),  # a refusal rests on nothing
+        ({'answerable': False}, {'may_refuse': False}, 3, ['D1:2']),
         *(({'sources': ['D1/g1']}, {name: value}, 3, ['D1:2']) for name, value in
           {'always_synthesize': True, 'prompts': 'paper', 'timeline': True}.items()),
     ],
@@ -386,9 +395,19 @@ def test_an_answer_with_sources_is_not_asked_for_again(ending, options, roles, e
     model = ScriptedLM({'select': moves, 'synthesize': [last], 'timeline': [last]})
     trace = REMem(GRAPH, model, **options).ask('What did Ada buy?')
     assert (trace.answer, trace.evidence, trace.error) == ('a red boat', evidence, None)
-    assert len(model.prompts) == roles and trace.refused == (ending.get('answerable') is False)
-    assert ('sources=' in model.prompts[0][1]) == (not options)
+    assert len(model.prompts) == roles and trace.refused == (roles == 2 and ending.get('answerable') is False)
+    assert ('sources=' in model.prompts[0][1]) == (options in ({}, {'may_refuse': False}))
     assert ('find_turns' in model.prompts[0][1]) == (options != {'prompts': 'paper'})
+
+
+def test_a_refusal_is_a_draft_where_the_question_itself_finds_more():
+    ending = {'function': 'output_answer', 'parameters': {'answer': NO_INFORMATION, 'answerable': False}}
+    look = {'function': 'lexical_retrieve', 'parameters': {'query': 'zebra'}}
+    last = {'answer': 'a red boat', 'sources': ['D1:1'], 'answerable': True}
+    model = ScriptedLM({'select': [{'reasoning': '', 'call': call} for call in (look, ending)], 'synthesize': [last]})
+    trace = REMem(GRAPH, model).ask('What did Ada buy?')
+    assert (trace.answer, trace.refused) == ('a red boat', False)
+    assert model.prompts[-1][2].endswith(f'# What the search proposes: {NO_INFORMATION}')
 
 
 def test_a_number_refers_to_the_question_where_that_was_searched_for_last():

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 import pytest
 from prompt_mutants import missing, survivors, texts_of
@@ -11,6 +12,7 @@ from prompt_mutants import missing, survivors, texts_of
 from memnb import GistGraph, load_sample, REMem, REMemS
 from memnb.core.conversation import Session, Turn
 from memnb.core.models import FunctionLM
+from memnb.core.replies import read_reply
 from memnb.core.roles import NO_INFORMATION
 from memnb.core.time import find_times, TimeSpan
 from memnb.remem import prompts
@@ -67,23 +69,33 @@ def the_times_filter(text):
         }, name
 
 
-def the_example_is_found(text):
-    "Run the worked example: what each step shows is what the tools give, and the answer is the last one shown."
-    facts = re.findall(r'\(([^,()]+), (was keeper of), (the lighthouse)\) \[start_time: (\d+), end_time: (\d+)\]', text)
+def the_example_is_found(text, is_paper=False):
+    "Run the worked example: each reply is one of its form, what each step shows is what the tools give, and the answer is the last one shown."
+    lines = r'\((D3/f\d)\) \(([^,()]+), (was keeper of), (the lighthouse)\) \[start_time: (\d+), end_time: (\d+)\]'
+    facts = re.findall(lines, text) + [('D3/f6', 'Ina Holt', 'was keeper of', 'the lighthouse', '1944', '1950')]
     graph = GistGraph.from_facts(
-        [Fact.of(who, what, where, start_time=first, end_time=last) for who, what, where, first, last in facts]
-        + [Fact.of('Ina Holt', 'was keeper of', 'the lighthouse', start_time='1944', end_time='1950')]
+        Fact.of(who, what, where, start_time=first, end_time=last, id=id) for id, who, what, where, first, last in facts
     )
-    tools = {one.name: one for one in graph.tools()}
-    steps = re.findall(r'^Step (\d): (\w+), (.+?)\.(?: It shows (.+))?$', text, re.MULTILINE)
-    assert [number for number, *_ in steps] == ['1', '2', '3']
-    for _, name, given, shows in steps[:2]:
-        arguments = {key: value.strip('"') for key, value in re.findall(r'(\w+) ("[^"]+"|\w+)(?:,|$)', given)}
-        assert shows.split(', ')[0].strip('(') == tools[name](**arguments).hits[0].snippet.subject
+    loop = REMem(graph, prompts='paper' if is_paper else 'memnb')
+    tools = {one.name: one for one in loop.tools()}
+    role = PAPER_SELECT if is_paper else SELECT
+    steps = re.findall(r'^(?:Step \d: )?(\{"reasoning".+\})\n?((?:(?!Step|\{).+\n)*)', text, re.MULTILINE)
+    assert re.findall(r'^Step (\d)', text, re.MULTILINE) == ['1', '2', '3'] and len(steps) == 3
+    for place, (reply, shows) in enumerate(steps):
+        call = json.loads(reply) if is_paper else json.loads(reply)['call']
+        read = read_reply(reply, role.model({'tools': loop.tools()})).call
+        assert (read.function, set(call['parameters'])) == (call['function'], read.parameters.model_fields_set)
+        if place < 2:
+            seen = tools[call['function']](**call['parameters'])
+            first = seen.line.splitlines()[:2] if is_paper else [f'It shows {seen.line.splitlines()[1][3:]}']
+            assert [line.removeprefix('- Observation: ') for line in shows.splitlines()[: len(first)]] == first
+        else:
+            assert set(call['parameters']) == set(tools['output_answer'].arguments.model_fields)
     asked = re.search(r'Question: Who kept the lighthouse after (.+?)\?', text)[1]
-    [(first, last)] = [(start, end) for who, _, _, start, end in facts if who == asked]
-    [after] = [who for who, _, _, start, _ in facts if start == last]
-    assert steps[2][1:3] == ('output_answer', f'answer "{after}"')
+    [(first, last)] = [(start, end) for _, who, _, _, start, end in facts if who == asked]
+    [(id, after)] = [(id, who) for id, who, _, _, start, _ in facts if start == last]
+    assert call['function'] == 'output_answer' and call['parameters']['answer'] == after
+    assert is_paper or (call['parameters']['sources'], call['parameters']['answerable']) == ([id], True)
 
 
 def read_by(role, reply_of):
@@ -122,9 +134,12 @@ def gists_are_dated(found, session):
             ('Ines sells the first two jars tomorrow (21 January 2024).', ('D2:1',)),
             ("Rolf's thumb was still swollen.", ('D2:2',)),
             ('Ines is to label the jars by 14 February (until 14 February 2024).', ('D2:2',)),
-            ('The labels were printed about 15 November (November 2023).', ('D2:2',)),
+            ('The labels were printed about 15 November (the week of 13 November 2023).', ('D2:2',)),
         ]
-        assert [str(gist.time) for gist in found.gists[3:]] == ['until 14 February 2024', 'November 2023']
+        assert [str(gist.time) for gist in found.gists[3:]] == [
+            'until 14 February 2024',
+            'the week of 13 November 2023',
+        ]
     by_rule = GistGraph.of(session)
     meant = [
         one for text in (gist.text for gist in by_rule.gists) for one in re.findall(r'\((\d+ January 2024)\)', text)
@@ -142,7 +157,7 @@ def facts_are_as_told(found, session):
     meant = {str(replace(span, label=None)) for turn in turns for *_, span in find_times(turn.text, session.time)}
     assert {time for fact in found.facts for time in times(fact) if 'January' in time} == {
         one for one in meant if 'January' in one
-    } | {str(TimeSpan.day(session.time)) for turn in turns if 'ugly' in turn.text}
+    } | {str(TimeSpan.day(session.time)) for turn in turns if 'ugly' in turn.text}  # an opinion, and a state
     shown = [(fact.subject, fact.predicate, fact.object, *times(fact)) for fact in found.facts]
     if any('queens' in turn.text for turn in turns):
         assert shown == [
@@ -156,10 +171,11 @@ def facts_are_as_told(found, session):
             ('Ines', 'bought', 'a third hive', '18 January 2024'),
             ('a third hive', 'came from', 'Rolf', '18 January 2024'),
             ('Ines', 'is to paint', 'a third hive', '14 February 2024'),
-            ('Rolf', 'lost', 'a swarm', 'November 2023'),
+            ('Rolf', 'lost', 'a swarm', 'the week of 13 November 2023'),
             ('Rolf', 'finds ugly', 'black hives', '20 January 2024'),
+            ('Rolf', 'lives in', 'Brae', '20 January 2024'),
         ]
-        assert [fact.sources for fact in found.facts] == [('D2:1',)] * 3 + [('D2:2',)] * 3
+        assert [fact.sources for fact in found.facts] == [('D2:1',)] * 3 + [('D2:2',)] * 4
         graph = GistGraph()
         graph.keep('D2', found)
 
@@ -168,7 +184,9 @@ def facts_are_as_told(found, session):
             return {fact.predicate for fact in graph.facts.find(subject, window=window)}
 
         assert held_in('Ines', '2022') == {'keeps', 'is to paint'} and held_in('Ines', '2025') == {'keeps'}
-        assert held_in('Rolf', '20 November 2023') == {'lost'} and held_in('Rolf', '2024') == {'finds ugly'}
+        assert held_in('Rolf', '14 November 2023') == {'lost'} and held_in('Rolf', '20 November 2023') == set()
+        assert held_in('Rolf', '20 January 2024') == {'finds ugly', 'lives in'}
+        assert held_in('Rolf', 'June 2024') == {'lives in'}
 
 
 # ---- duties
@@ -177,13 +195,14 @@ SYNTHESIS = [
     'The question decides the form. A name, a date, a number, yes or no: a few words, as the memory has them, without an explanation.',
     'A list: every item, in order where an order is asked for. A reason, advice or a summary: as many sentences as it takes.',
     'The memories need not say the answer in so many words. Sums, times between dates and plain inferences from them are wanted: "Likely yes".',
-    'Gists begin with the time at which they were said; a time in round brackets is when the event itself was. Facts have their times in square brackets.',
+    'Gists begin with the time at which they were said; a time in round brackets is when the event itself was. Facts have their times in square brackets; a start_time alone is that from which something is known to hold.',
     'Where a later memory takes the place of an earlier one, the later one holds, unless the question asks about the past.',
     "Where two contradict each other and neither takes the other's place, name both, each with its day.",
     'A number that a tool has counted is exact.',
+    'What an assistant suggested, or wrote as an example, is not what the person did or said. How a person wants to be answered ("always in euros") holds for this answer, too.',
     'If the memories tell a part of what is asked, give that part and say in a few words what they do not tell.',
-    'If they deny what the question takes for granted, say what they tell instead: "No: it was Bo\'s boat".',
-    'If nothing in them bears on what is asked, of the one who is asked about, {refusal}',
+    'If they deny what the question takes for granted, or tell it only of somebody else, say what they tell instead: "No: it was Bo\'s boat".',
+    'If the memories tell nothing of what is asked, {refusal}',
     'answerable: false where the memories tell nothing of what is asked or deny what the question takes for granted, else true.',
     'sources: the ids of the memories that the answer rests on, best first.',
     'A search of a memory has ended. Answer the question from the gists, facts and messages that it found.',
@@ -205,10 +224,10 @@ PROMPTS = {  # name: the text, its duties, and the checks that execute what it t
             'a list, in the order of the session. Each has - text: one atomic event or fact. Two events in one sentence make two gists.',
             'Name the people; write no "I", "you", "she" or "there" that only the session explains.',
             'Keep every detail: who took part, what was done, with what, how many, where, why, what was felt or intended.',
-            'What an assistant suggests or writes as an example is a suggestion and no event.',
+            'What an assistant suggests or writes as an example is no event: write "The assistant suggests …".',
             'A picture that somebody shares is an event too: say what it shows.',
-            'Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session; "by" or "not later than" a day is (until 14 February 2024), "about" a day is the month around it, (November 2023).',
-            'Add reasonable details of this kind that the session implies, since a later search may look for them, and invent nothing. Where in doubt, write the gist.',  # figure 3, rule 5
+            'Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session; "by" or "not later than" a day is (until 14 February 2024), "about" a day is its week, (the week of 13 November 2023).',
+            'Invent nothing. Leave out greetings, thanks and jokes that tell nothing of anybody; else, where in doubt, write the gist.',
             'turns: the ids, given in brackets, of the turns that the gist rests on.',
             'Do not begin the text with the date of the session; it is added later.',
             'Date: Sat 20 January 2024, 3:57 pm (D2:1) Ines: We moved the bees last Thursday, Rolf and I, and tomorrow I sell the first two jars. (D2:2) Rolf: My thumb is still swollen! Label the jars by 14 February. The labels were printed about 15 November.',
@@ -241,16 +260,18 @@ PROMPTS = {  # name: the text, its duties, and the checks that execute what it t
             'a list, in the order of the session. Each has - subject: who or what acts, has or is. - predicate: the action, relation or state, in few words.',
             'object: what it is done to, what is had, where it is. Short phrases that can be used again ("fence repair", "two jars") join facts with one another.',
             'point_in_time: the date on which it happened, such as "14 January 2024", "January 2024" or "2019"; else null. With it, start_time and end_time are null.',
-            '"About" a date is the coarser span around it.',
-            'An opinion, and a state whose beginning nobody tells, has the date of the session.',
+            '"About" a day is its week, "the week of 13 November 2023".',
+            'An opinion has the date of the session.',
             'start_time, end_time: the dates between which it lasted; each null where nobody says it.',
-            'A state that lasts has a start alone; what happens "by" or "not later than" a date has an end alone.',
+            'A state that lasts has a start alone: the date from which it is known to hold, that of the session where nobody tells its beginning.',
+            'What happens "by" or "not later than" a date has an end alone.',
             'turns: the ids, given in brackets, of the turns that the fact rests on.',
             'Earlier facts show the names and predicates in use: write a person, a thing or a relation that is meant again exactly as it stands there, and do not repeat these facts.',
-            'Earlier facts: {known}',
-            'Take every claim, number, time and relation; where in doubt, take it. Write what the text supports and nothing else.',
+            'Earlier facts: {known}', '"point_in_time": "the week of 13 November 2023"',
+            'Take every claim, number, time and relation. What an assistant suggests or writes as an example is (Assistant, suggests, …).',
+            'Leave out greetings, thanks and jokes that tell nothing of anybody; else, where in doubt, take it. Write what the text supports and nothing else.',
             'All dates are absolute, reckoned from the date of the session.',
-            'Date: Sat 20 January 2024, 3:57 pm (D2:1) Ines: I have kept bees since 2019, and last Thursday I bought a third hive from Rolf. (D2:2) Rolf: Paint it by 14 February! I lost a swarm about 15 November, and I find black hives ugly.',
+            'Date: Sat 20 January 2024, 3:57 pm (D2:1) Ines: I have kept bees since 2019, and last Thursday I bought a third hive from Rolf. (D2:2) Rolf: Paint it by 14 February! I lost a swarm about 15 November, and I find black hives ugly. I live in Brae.',
         ],
         [read_by(FACTS, facts_are_as_told)],
     ),
@@ -282,10 +303,10 @@ PROMPTS = {  # name: the text, its duties, and the checks that execute what it t
         [read_by(PAPER_FACTS, facts_are_as_told)],
     ),
     'select': (
-        texts_of(SELECT, (ADVICE, prompts._TIMES, prompts._EXAMPLE)),
+        texts_of(SELECT, (ADVICE, prompts._TIMES)),
         [
             'You search a memory to answer a question.',
-            'It may hold sentences about events (gists, with the time at which they were said) and facts, shown as (subject, predicate, object) [times].',
+            'It may hold sentences about events (gists, behind the time at which they were said; a time in round brackets is when the event itself was) and facts, shown as (subject, predicate, object) [times].',
             'At every step you see what the steps before have brought, and choose one tool and its arguments.',
             'How to go about it',
             'Reply with one JSON object: "reasoning", why this tool and these arguments, in a sentence; and "call", with "function", the name of one of the tools below, and "parameters".',
@@ -298,10 +319,10 @@ PROMPTS = {  # name: the text, its duties, and the checks that execute what it t
             'Then explore: find_gist_contexts shows what stands around a gist that fits.',
             'find_turns shows the messages behind a gist, for exact words, and the gists before and after it, for what came next to it.',
             'find_entity_contexts finds every fact of a subject, predicate or object. Use it only with phrases that you have seen, copied to the letter. Let it order, cut and count: do not count yourself.',
-            'Leave start_time and end_time out (null) where neither the question nor an observation has named a time.',
-            'As soon as what was found answers the question, in so many words, by reckoning or by plain inference, give the answer with output_answer. Where the memory does not say it, {refusal}',
-            '# So far', '# Steps left', 'limit 2', 'Step 1: lexical_retrieve', 'Step 2: find_entity_contexts', 'An example.',
-            'start_time 1938, start_operator ge, ordering asc', 'end_time: 1944', 'start_time: 1931',
+            'Leave start_time and end_time out (null) where neither the question nor an observation has named a time: a filter leaves out what has no time.',
+            'As soon as what was found answers the question, in so many words, by reckoning or by plain inference, give the answer with output_answer. Where the memory tells nothing of it, {refusal}',
+            '# So far', '# Steps left', 'An example.', '"limit": 1', 'When did she stop?', 'Who was the first from then on?', 'He began when she stopped.',
+            '"start_time": "1938", "start_operator": "ge", "ordering": "asc"', 'end_time: 1944', 'start_time: 1931',
             *TIMES,
         ],
         [the_times_filter, the_example_is_found],
@@ -317,20 +338,24 @@ PROMPTS = {  # name: the text, its duties, and the checks that execute what it t
             'Begin with a search, to see how the graph is built and to gather a first context. Break a complex query into simpler ones.',
             'Prefer semantic_retrieve to lexical_retrieve, unless the query is about identifiers or needs an exact match.',
             'A search shows a part only: look for what a closer search needs, such as ids and ranges of time.',
-            'Go on with find_gist_contexts, with parameters filled from what the search has shown.',
+            'Go on with find_gist_contexts, with parameters filled from what the search has shown. The number of a gist in the last observation stands for its id.',
             'Prefer find_gist_contexts to find_entity_contexts.',
             'Use find_entity_contexts ONLY for entities in a form that you have seen, and never to guess an exact phrase.',
-            'When you are confident, give the answer with output_answer. If the memory does not say it, {refusal}',
+            'When you are confident, give the answer with output_answer.',
             'Reply with one JSON object: "reasoning", a short one; "function", the exact name of a tool; "parameters". The tools',
-            '{times}{example}', '# So far', '# Steps left',
+            '{times}', '# So far {paper_history}', 'An example.',
+            "Find the end of her time, which is the start of the next keeper's", 'Find who was keeper of the lighthouse from that time on',
+            'The keeper whose time is closest to 1938 is Tom Rill', 'end_time: 1944', 'start_time: 1931',
         ],
+        [partial(the_example_is_found, is_paper=True)],
     ),
     'output_answer': (
         CITED_ANSWER.line,
         [
-            'Give the answer and end the search. An answer with sources is final.',
+            'Give the answer and end the search. An answer with sources, or one that is not answerable, is final.',
             'It is a few words for a name, a date or a number, all items for a list, sentences for a reason, advice or a summary.',
-            'Name both sides of a contradiction, with their days.',
+            "Of two memories that contradict each other the later holds where it takes the other's place, unless the past is asked for; else name both, with their days.",
+            'What an assistant suggested is not what the person did. How a person wants to be answered holds for this answer.',
             'Of what is known in part, give that part and say what is not known; of what the memory denies, what it tells instead.',
             'answer: The answer, in the form that the question asks for',
             'sources: The ids of what it rests on, best first',
@@ -411,7 +436,7 @@ def test_the_papers_forms_are_asked_for_and_read():
 
 
 def test_the_papers_settings_hold_for_each_kind_of_data():
-    from memnb.evaluation.registry import METHODS
+    from memnb.evaluation.registry import BASELINES, METHODS
 
     sample = load_sample()
     graph = GistGraph.of(sample.sessions[0])
@@ -421,6 +446,9 @@ def test_the_papers_settings_hold_for_each_kind_of_data():
         assert method.make(graph, sample).max_steps == steps
         facts_only = {'with_gists': False} if data == 'tot' else {}
         assert method.memory.options == {'prompts': 'paper', 'synonymy': 0.8, **facts_only}
+    for package in ('remem', 'mragent'):  # a ranking that was fitted on such turns is not the paper's
+        method = replace(METHODS['rag'], reported=BASELINES[package]['baselines.RAG']).by_paper()
+        assert method.memory.options == {'ranker': 'none'} and method.memory.build(sample, None).ranker is None
     assert all(one.source for loop in (REMem, REMemS) for one in loop.PAPER)
 
 
