@@ -274,7 +274,6 @@ class MRAgent(Loop):
             calls = [ToolCall('', 'search', {'query': run.query})]
             contents = self.traverse(run, now, {'search': self._first_look(now)}, calls, 0)
             self.route(run, now, calls, contents, 0)
-            now.history.clear()  # no tool of the agent
         return now
 
     def _state(self, run: Run) -> _State:

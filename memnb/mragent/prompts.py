@@ -556,7 +556,8 @@ def _navigate_fields(
         'ways': _branches_text(ways),
         'topics': [f'{topic.title} ({len(topic.episodes)})' for topic in topics],
         'known': lines_with_ids(known),
-        'history': [f'{call_text(use)}: {use.observation.note}' for use in history],
+        # the first look is no tool of the agent
+        'history': [f'{call_text(use)}: {use.observation.note}' for use in history if use.function in names],
         'people': single_line(', '.join(speakers)) or 'not known',
         'steps_left': str(steps_left),
     }

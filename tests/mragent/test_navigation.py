@@ -160,7 +160,9 @@ def test_every_part_of_the_state_is_shown_in_its_place(state):
         [f'{one.title} ({len(one.episodes)})' for one in state['topics']]
     )
     assert user.pop('Known so far') == listed(lines_with_ids(state['known']))
-    assert user.pop('Steps so far') == listed([f'{call_text(one)}: {one.observation.note}' for one in state['history']])
+    offered = [tool.name for tool in state['tools']]
+    steps = [f'{call_text(one)}: {one.observation.note}' for one in state['history'] if one.function in offered]
+    assert user.pop('Steps so far') == listed(steps)
     assert user.pop('Steps left') == str(state['steps_left'])
     assert not user
 
