@@ -25,7 +25,7 @@ from .contents import Episode, Topic
 from .cues import cue_id, time_cues
 from .graph import CueTagGraph
 from .labels import Branch, central_words, cues_in, labels_of, title_of
-from .prompts import CUES, MoveReply, NAVIGATE, PAPER_CUES, PAPER_NAVIGATE, PAPER_ROUTE
+from .prompts import CUES, MoveReply, NAVIGATE, PAPER_CUES, PAPER_NAVIGATE, PAPER_RECALL, PAPER_ROUTE
 from .prompts import RECALL, Recollection, ROUTE
 from .tools import Branches, call_of
 
@@ -177,7 +177,10 @@ class MRAgent(Loop):
     "Choose by tags, traverse, prune, and repeat until enough is known (Algorithm 1). `ask(question)` returns a `Trace`."
 
     method = 'mragent'
-    PROMPTS = {'memnb': (CUES, NAVIGATE, ROUTE, RECALL), 'paper': (PAPER_CUES, PAPER_NAVIGATE, PAPER_ROUTE)}
+    PROMPTS = {
+        'memnb': (CUES, NAVIGATE, ROUTE, RECALL),
+        'paper': (PAPER_CUES, PAPER_NAVIGATE, PAPER_ROUTE, PAPER_RECALL),
+    }
     PAPER = (  # by the summary of the paper
         Setting('prompts', 'paper', 'summary', note='one reply is printed; no prompt is'),
         Setting('turns', 8, 'summary', note='T'),

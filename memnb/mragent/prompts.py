@@ -16,7 +16,7 @@ from ..core.conversation import Session, session_fields, SESSION_TEXT, single_li
 from ..core.text import language_fields
 from ..core.citations import cited_ids, OutputValidator
 from ..core.replies import is_nothing, Reply
-from ..core.roles import ANSWER, AnswerReply, as_text, ask_role, asking_day, lines_with_ids, LM, Role
+from ..core.roles import ANSWER, AnswerReply, as_text, ask_role, asking_day, lines_with_ids, LM, PAPER_ANSWER, Role
 from ..core.roles import RuleLM, SOURCES, Usage
 from ..core.storage import SessionExtract
 from ..core.text import event_time
@@ -31,9 +31,9 @@ from .labels import Branch, cues_in, title_of
 
 # %% auto #0
 __all__ = ['SEGMENT', 'TAG', 'ASPECTS', 'UNITS', 'TOPICS', 'CUES', 'PAPER_CUES', 'NAVIGATE', 'PAPER_NAVIGATE', 'ROUTE',
-           'PAPER_ROUTE', 'RECALL', 'EpisodeLine', 'EpisodesReply', 'TagLine', 'TagsReply', 'UnitLine', 'UnitsReply',
-           'TopicLine', 'TopicsReply', 'Recollection', 'recollect', 'CuesReply', 'MoveReply', 'moves_of', 'RouteReply',
-           'RouteAnswerReply']
+           'PAPER_ROUTE', 'RECALL', 'PAPER_RECALL', 'EpisodeLine', 'EpisodesReply', 'TagLine', 'TagsReply', 'UnitLine',
+           'UnitsReply', 'TopicLine', 'TopicsReply', 'Recollection', 'recollect', 'CuesReply', 'MoveReply', 'moves_of',
+           'RouteReply', 'RouteAnswerReply']
 
 # %% ../../nbs/4_mragent/03_prompts.ipynb #922ef84d
 class EpisodeLine(Reply):
@@ -680,3 +680,4 @@ The reply:
 
 
 RECALL = replace(ANSWER, name='recall', system=ANSWER.system + _RECALL_EXAMPLE)
+PAPER_RECALL = replace(PAPER_ANSWER, name='recall')

@@ -56,23 +56,24 @@ def test_systems_of_other_people_say_what_they_need():
     assert needs >= {'Zep', 'A-Mem', 'LangMem', 'LightMem', 'MemoryOS', 'HippoRAG 2'}
 
 
-ANSWERED = {'may_refuse': False}
+PLAIN = {'prompts': 'paper'}
+ANSWERED = {'may_refuse': False, **PLAIN}
 OF_REMEM = {'prompts': 'paper', 'synonymy': 0.8}
 
 
 @pytest.mark.parametrize(
     ('paper', 'table', 'row', 'of_loop', 'of_memory'),
     [
-        ('memr3', 'table1', 'RAG', {'k': 5, **ANSWERED}, {'chunk': 256}),
+        ('memr3', 'table1', 'RAG', {'k': 5, **ANSWERED}, {'chunk': 256, 'ranker': 'none'}),
         ('memr3', 'chunks', '128 tokens', {'chunks_per_iteration': 1, 'monotone': False}, {'chunk': 128}),
-        ('remem', 'table3', 'ten messages', {'k': 10}, {'ranker': 'none'}),
-        ('remem', 'table3', 'three messages', {'k': 3}, {'ranker': 'none'}),
-        ('remem', 'table3', 'Full-Context', {}, {}),
+        ('remem', 'table3', 'ten messages', {'k': 10, **PLAIN}, {'ranker': 'none'}),
+        ('remem', 'table3', 'three messages', {'k': 3, **PLAIN}, {'ranker': 'none'}),
+        ('remem', 'table3', 'Full-Context', PLAIN, {}),
         ('remem', 'table3', 'REMem', {'prompts': 'paper', 'widen': False, 'max_steps': 3}, OF_REMEM),
         ('remem', 'table5', 'w/o synonymy', {'widen': False}, {**OF_REMEM, 'synonymy': None}),
         ('remem', 'table13', 'REMem', {'max_steps': 5}, {**OF_REMEM, 'with_gists': False}),
         ('mragent', 'figure5', 'RAG', ANSWERED, {'ranker': 'none'}),
-        ('memma', 'table2', 'Naive RAG', {'k': 30, **ANSWERED}, {}),
+        ('memma', 'table2', 'Naive RAG', {'k': 30, **ANSWERED}, {'ranker': 'none'}),
         ('memma', 'table2', 'MemMA', {'insist': 0, 'refinements': 3}, {'settings': 'paper'}),
         ('memma', 'table2', 'unguided active', {'refinements': 5, 'diagnose': False}, {'settings': 'paper'}),
     ],

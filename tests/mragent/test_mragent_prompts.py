@@ -549,7 +549,7 @@ def test_roles_of_ones_own_are_asked():
     heard = []
 
     def model(prompt, role):
-        heard.append((role, prompt.split('\n')[0]))
+        heard.append((role, prompt.split('\n')[2]))
         replies = {
             'segment': {'episodes': [{'text': 'Ines keeps bees.'}]},
             'tag': {'tags': []},
