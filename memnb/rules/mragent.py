@@ -85,7 +85,7 @@ def units_rule(session: Session, speakers: Sequence[str] = (), **shown) -> Units
 def topics_rule(episodes: Sequence[Episode], **shown) -> TopicsReply:
     "Answer the role of topics: the speaker and the aspect of each episode."
     groups = {}
-    for episode in episodes:
+    for episode in sorted(episodes, key=lambda episode: episode.id):
         aspect = aspect_of(episode.text)
         if aspect:
             title = ': '.join(filter(None, [episode.speaker, aspect]))
