@@ -21,7 +21,7 @@ from memnb.mragent.cues import cue_id
 from memnb.mragent.labels import cues_in
 from memnb.mragent.loop import MRAgent
 from memnb.mragent.prompts import (
-    ASPECTS, CUES, CuesReply, EpisodesReply, moves_of, NAVIGATE, PAPER_CUES, PAPER_NAVIGATE, PAPER_ROUTE, RECALL, recollect, Recollection, ROUTE, RouteReply, SEGMENT, TAG, TagsReply, TOPICS, TopicsReply, UNITS, UnitsReply
+    ASPECTS, CUES, CuesReply, EpisodesReply, moves_of, NAVIGATE, PAPER_CUES, PAPER_NAVIGATE, PAPER_RECALL, PAPER_ROUTE, RECALL, recollect, Recollection, ROUTE, RouteReply, SEGMENT, TAG, TagsReply, TOPICS, TopicsReply, UNITS, UnitsReply
 )  # fmt: skip
 from memnb.mragent.graph import CueTagGraph
 from memnb.evaluation.registry import METHODS
@@ -489,7 +489,7 @@ def test_figures_7_and_9_can_tell_their_rows_apart():
 def test_the_papers_settings_are_taken_where_no_other_is_given():
     loop = MRAgent(hives(), settings='paper')
     assert (loop.turns, loop.start, loop.structure, loop.stop_early, loop.may_refuse) == (8, 0, 'ctc', True, False)
-    assert loop.roles == {'cues': PAPER_CUES, 'navigate': PAPER_NAVIGATE, 'route': PAPER_ROUTE, 'recall': RECALL}
+    assert loop.roles == {'cues': PAPER_CUES, 'navigate': PAPER_NAVIGATE, 'route': PAPER_ROUTE, 'recall': PAPER_RECALL}
     check_route(PAPER_ROUTE.system)
     shown = PAPER_CUES.user, PAPER_ROUTE.system, json.dumps(PAPER_ROUTE.schema({}))
     assert not any('abels' in text or 'answer' in text for text in shown)
