@@ -14,16 +14,8 @@ from ..baselines import ThoughtReply
 from ..core.conversation import Snippet
 from ..core.roles import AnswerReply, NO_INFORMATION, QueryReply, rule
 from ..core.scripts import split_words
-from memnb.core.text import (
-    asked_speakers,
-    cache_texts,
-    coverage,
-    DISTANT,
-    FRAME,
-    named_in,
-    question_kind,
-    reference_day,
-)
+from ..core.text import asked_speakers, cache_texts, coverage, DISTANT, FRAME, named_in
+from ..core.text import question_kind, reference_day
 from ..core.text import sentences, speakers_in, stems, STOP_WORDS, times_of, with_dates
 from ..core.time import find_times, PASTS, TimeSpan
 from ..memr3.prompts import _numbered, known_from
