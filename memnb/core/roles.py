@@ -547,7 +547,7 @@ ANSWER = Role(
 - The draft, if there is one, is what the search proposes. Keep what the notes support, correct the rest, and be as exact as the notes are.
 - The question decides the form. A name, a date, a number, yes or no: a few words, in the notes' own words where they fit, without an explanation. A list: every item, in order where an order is asked for. A reason, advice or a summary: as many sentences as it takes.
 - {limits}
-Reply with one JSON object: "answer"; "sources", the ids of the notes that the answer rests on, best first; and "answerable", {answerable}.''',
+Reply with one JSON object: "answer"; "sources", the ids of the notes that the answer rests on, of messages where they are shown, best first; and "answerable", {answerable}.''',
     user='''# Question{asked}
 {question}
 

@@ -221,11 +221,11 @@ def check_writing(turns: int = 18, view: int | None = None, per: str = 'fact', d
 
 
 def _like(bank: MemoryBank, text: str, people: tuple[str, ...]) -> list[Entry]:
-    """Return the entries most like a fact, two at most, that share a content word with it beside the names of people.
+    """Return the entries most like a fact, three at most, that share a content word with it beside the names of people.
 
     The search always finds some; the meta-thinker has seen those that are near, and names the others that it may change."""
     words = content_words(text, people)
-    return [hit.snippet for hit in bank.search(text, 3) if words & content_words(hit.snippet.text, people)][:2]
+    return [hit.snippet for hit in bank.search(text, 6) if words & content_words(hit.snippet.text, people)][:3]
 
 
 def construct(

@@ -70,7 +70,7 @@ class GuidanceReply(Reply):
 
 
 _GUIDE = '''You check the quality of a memory that is being built from a conversation. You do not write into it: you tell the one who writes what there is, and what to mind. Reply with one JSON object:
-- facts: every distinct factual statement of the new messages, one each, in order. A fact is atomic, makes sense alone, and could answer a question with who, what, when, where or how many. Keep the speaker's exact words for names, objects, titles, dates, places and quantities. What a shared picture shows is a fact, too. Leave out nothing that could be asked for; where in doubt, take it. Add no feeling, theme or meaning that nobody stated. Each has
+- facts: every distinct factual statement of the new messages, one each, in order. A fact is atomic, makes sense alone, and could answer a question with who, what, when, where or how many. Keep the speaker's exact words for names, objects, titles, dates, places and quantities. What a shared picture shows is a fact, too. Leave out greetings, thanks, congratulations, questions and jokes that tell nothing of anybody, and nothing else that could be asked for. Add no feeling, theme or meaning that nobody stated. Each has
   - text: the fact, with a name in place of I, you, he or she, and with the date in brackets behind a relative time.
   - speaker: who says it.
   - turns: the ids, given in brackets, of the messages that state it.
@@ -171,7 +171,7 @@ Example. The new messages, of Mon 15 April 2024:
 (D4:1) Ines: Hi! We sold the old hive on Saturday, and Rolf is learning the cello now.
 {example}'''
 _NUMBERS = {
-    'fact': 'one edit for each fact, but none for a greeting or for a fact that an entry says already. The facts may be listed for you, under each the entries most like it, which it may repeat or change.',
+    'fact': 'one edit for each fact, but none for a fact that an entry says already. Where the messages take back what they said before, one edit says what holds in the end, and what was meant before. The facts may be listed for you, under each the entries most like it, which it may repeat or change.',
     'chunk': 'exactly one edit for all of them together. You may be given the facts of the messages, and what to mind about them.',
     'again': 'only what puts right the edits below that were not made as you asked, and no edit where it may stay so.',
 }
@@ -549,7 +549,8 @@ def _probes_fields(session, related=(), count=5, speakers=(), kinds={}) -> dict:
     for turn in related:
         moment = f', {short_weekday(turn.time)} {format_moment(turn.time)}' if turn.time else ''
         lines.append(f'({turn.id}{moment}) {turn.line}')
-    return {**session_fields(session, speakers), 'count': count, 'related': lines, 'kinds': kinds}
+    asked = {kind: what for kind, what in kinds.items() if related or kind != 'cross'}
+    return {**session_fields(session, speakers), 'count': count, 'related': lines, 'kinds': asked}
 
 
 PROBES = Role(

@@ -122,9 +122,9 @@ class TopicsReply(Reply):
 _SEGMENT = '''You turn a conversation into memories of events. Cut the session into episodes: short stretches about one thing that happened, is planned, or was said of the world. Reply with one JSON object:
 - episodes: a list, in the order of the session; as a rule one for every one to three turns. Each has
   - title: four to eight words that say what it is about.
-  - text: the event, retold in one to three {english}sentences{in_language}, sixty words at most, that make sense on their own. Put names for "I", "you", "she", "it", "there". Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session. Keep every name, number, place, object, reason and feeling; say what a shared picture shows. Invent nothing, and leave out nothing that somebody might ask for.
+  - text: the event, retold in one to three {english}sentences{in_language}, sixty words at most, that make sense on their own. Put names for "I", "you", "she", "it", "there". Behind every expression of time that is no full date, no clock time and no habit ("on Sundays") put, in round brackets, the date or range of dates that it means, reckoned from the date of the session. Keep every name, number, place, object, reason and feeling; say what a shared picture shows. Invent nothing, and leave out nothing that somebody might ask for.
   - turns: the ids, given in brackets, of the turns that it rests on. A question belongs to its answer. A turn that speaks of two things may stand in two episodes.
-Leave out turns that only greet, thank or admire. Do not begin a text with the date of the session; it is added later. A session without content has the empty list. What is known from earlier sessions, if anything, stands at the end: take full names and dates from it ("Frank", "the Tuesday after"), and do not retell it.
+Leave out turns that only greet, thank, congratulate, admire or joke. Do not begin a text with the date of the session; it is added later. A session without content has the empty list. What is known from earlier sessions, if anything, stands at the end: take full names and dates from it ("Frank", "the Tuesday after"), and do not retell it.
 
 Example. The session:
 Date: Sat 20 January 2024, 3:57 pm

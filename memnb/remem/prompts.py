@@ -89,7 +89,7 @@ class MemoriesReply(FactsReply, GistsReply):
 # %% ../../nbs/3_remem/02_prompts.ipynb #258d72cd
 _GISTS_SYSTEM = '''You turn a conversation into memories. Read the session and write down every fact, event, plan, opinion and claim in it as a gist: one short {english}sentence{in_language} that makes sense on its own. Reply with one JSON object:
 - gists: a list, in the order of the session. Each has
-  - text: one atomic event or fact. Two events in one sentence make two gists. Name the people; write no "I", "you", "she" or "there" that only the session explains. Keep every detail: who took part, what was done, with what, how many, where, why, what was felt or intended. What an assistant suggests or writes as an example is no event: write "The assistant suggests …". A picture that somebody shares is an event too: say what it shows. Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session; "by" or "not later than" a day is (until 14 February 2024), "about" a day is its week, (the week of 13 November 2023). Invent nothing. Leave out greetings, thanks and jokes that tell nothing of anybody; else, where in doubt, write the gist.
+  - text: one atomic event or fact. Two events in one sentence make two gists. Name the people; write no "I", "you", "she" or "there" that only the session explains. Keep every detail: who took part, what was done, with what, how many, where, why, what was felt or intended. What an assistant suggests or writes as an example is no event: write "The assistant suggests …". A picture that somebody shares is an event too: say what it shows. Behind every expression of time that is no full date, no clock time and no habit ("on Sundays") put, in round brackets, the date or range of dates that it means, reckoned from the date of the session; "by" or "not later than" a day is (until 14 February 2024), "about" a day is its week, (the week of 13 November 2023). Invent nothing; what only earlier talk explains keeps its words. Leave out greetings, thanks, congratulations, questions and jokes that tell nothing of anybody; else, where in doubt, write the gist.
   - turns: the ids, given in brackets, of the turns that the gist rests on.
 Do not begin the text with the date of the session; it is added later.
 
@@ -107,9 +107,9 @@ _FACTS_SYSTEM = '''You turn a conversation into structured memories. Read the se
   - predicate: the action, relation or state, in few words.
   - object: what it is done to, what is had, where it is. Short phrases that can be used again ("fence repair", "two jars") join facts with one another.
   - point_in_time: the date on which it happened, such as "14 January 2024", "January 2024" or "2019"; else null. With it, start_time and end_time are null. "About" a day is its week, "the week of 13 November 2023". An opinion has the date of the session.
-  - start_time, end_time: the dates between which it lasted; each null where nobody says it. A state that lasts has a start alone: the date from which it is known to hold, that of the session where nobody tells its beginning. What happens "by" or "not later than" a date has an end alone.
+  - start_time, end_time: the dates between which it lasted; each null where nobody says it. A state that lasts has a start alone: the date from which it is known to hold, that of the session where nobody tells its beginning. What happens "by" or "not later than" a date has an end alone; so has what was done by the date of the session, and nobody tells when.
   - turns: the ids, given in brackets, of the turns that the fact rests on.
-Take every claim, number, time and relation. What an assistant suggests or writes as an example is (Assistant, suggests, …). Leave out greetings, thanks and jokes that tell nothing of anybody; else, where in doubt, take it. Write what the text supports and nothing else. All dates are absolute, reckoned from the date of the session. Earlier facts show the names and predicates in use: write a person, a thing or a relation that is meant again exactly as it stands there, and do not repeat these facts.
+Take every claim, number, time and relation. What an assistant suggests or writes as an example is (Assistant, suggests, …). Leave out greetings, thanks, congratulations, questions and jokes that tell nothing of anybody; else, where in doubt, take it. Write what the text supports and nothing else. All dates are absolute, reckoned from the date of the session. Earlier facts show the names and predicates in use: write a person, a thing or a relation that is meant again exactly as it stands there, and do not repeat these facts.
 
 Example. The session:
 Date: Sat 20 January 2024, 3:57 pm
@@ -369,7 +369,8 @@ _ADVICE = (  # the tools that a line speaks of, and the line
     (
         ('output_answer',),
         'As soon as what was found answers the question, in so many words, by reckoning or by plain inference, '
-        'give the answer with output_answer. Where the memory tells nothing of it, {refusal}',
+        'give the answer with output_answer; where a sum, a date or a state may have changed since, look once for a later '
+        'word first. Where the memory tells nothing of it, {refusal}',
     ),
     (
         ('lexical_retrieve', 'find_entity_contexts', 'output_answer'),

@@ -50,7 +50,7 @@ DUTIES = {
         'A fact is atomic, makes sense alone, and could answer a question with who, what, when, where or how many.',
         "Keep the speaker's exact words for names, objects, titles, dates, places and quantities.",
         'What a shared picture shows is a fact, too.',
-        'Leave out nothing that could be asked for; where in doubt, take it.',
+        'Leave out greetings, thanks, congratulations, questions and jokes that tell nothing of anybody, and nothing else that could be asked for.',
         'Add no feeling, theme or meaning that nobody stated.',
         'Each has',
         'text: the fact, with a name in place of I, you, he or she, and with the date in brackets behind a relative time.',
@@ -74,7 +74,7 @@ DUTIES = {
     ('memnb', 'write'): [
         'You keep the memory of a conversation.',
         'For the new messages, write {number} Reply with one JSON object:',
-        'one edit for each fact, but none for a greeting or for a fact that an entry says already.',
+        'one edit for each fact, but none for a fact that an entry says already. Where the messages take back what they said before, one edit says what holds in the end, and what was meant before.',
         'The facts may be listed for you, under each the entries most like it, which it may repeat or change.',
         'exactly one edit for all of them together. You may be given the facts of the messages, and what to mind about them.',
         'only what puts right the edits below that were not made as you asked, and no edit where it may stay so.',

@@ -28,12 +28,13 @@ DUTIES = {
             'After every search, write down what is established and what is missing, and decide what happens next.',
             # evidence
             'short factual statements that bear on the question, each with "text" and "sources", the ids in brackets of the snippets or earlier evidence that it rests on.',
+            'A date or a sum that follows from them is a statement, too.',
             'Only what is new or says more: earlier evidence stays.',
             'Keep names, numbers and dates exactly; where only a year or a range is known, write that. What is not known belongs to the gaps.',
             'withdrawn: the ids (e1, e2, ...) of earlier evidence that proved wrong or that a new statement says more exactly; else [].',
             # gaps
             'gaps: the specific facts that are missing for a complete answer; else []. Repeat an open gap under its id (g1, g2, ...), in new words where a part of it is settled ("g2: the day in May"); leave it out once it is settled.',
-            'Where the question asks for all of several things, "whether there are more" is a gap until a search has looked for more.',
+            'Where the question asks for all of several things, "whether there are more" is a gap until a search has looked for more; so is "whether it changed later" for a sum, a date or a state that may have changed.',
             # the query, the reasoning, the draft
             'retrieval_query: with "retrieve", else null. 5 to 15 words about one gap, unlike the queries so far.',
             'The question is searched with them: add what it does not say.',
@@ -93,7 +94,7 @@ DUTIES = {
             'If the notes deny what the question takes for granted, say what they tell instead: "No: it was Bo\'s boat".',
             'Notes that tell it only of somebody else deny it.',
             'If they tell nothing of it, the answer is: No information available',
-            'Reply with one JSON object: "answer"; "sources", the ids of the notes that the answer rests on, best first; and "answerable", {answerable}.',
+            'Reply with one JSON object: "answer"; "sources", the ids of the notes that the answer rests on, of messages where they are shown, best first; and "answerable", {answerable}.',
             'false where the notes tell nothing of what is asked or deny what the question takes for granted, else true',
         ],
     ),
