@@ -28,7 +28,6 @@ from .contents import checked_texts, current, Episode, SemanticUnit, Topic
 from .cues import cue_id
 from .labels import Branch, cues_in, Labels, labels_of
 from .prompts import recollect, Recollection, SEGMENT, TAG, TopicLine, TOPICS, UNITS
-from .prompts import recollect, Recollection, SEGMENT, TAG, TopicLine, TOPICS, UNITS
 from .tools import CueTools
 from ..retrieval.index import SnippetStore
 from ..retrieval.hybrid import HybridIndex

@@ -16,7 +16,7 @@ from ..core.conversation import Session, session_fields, SESSION_TEXT, single_li
 from ..core.text import language_fields
 from ..core.citations import cited_ids, OutputValidator
 from ..core.replies import is_nothing, Reply
-from ..core.roles import ANSWER, AnswerReply, as_text, ask_role, asking_day, lines_with_ids, LM, PAPER_ANSWER, Role
+from ..core.roles import ANSWER, as_text, ask_role, asking_day, lines_with_ids, LM, PAPER_ANSWER, Role
 from ..core.roles import RuleLM, SOURCES, Usage
 from ..core.storage import SessionExtract
 from ..core.text import event_time

@@ -54,15 +54,6 @@ def agrees(relations, triples):
 # The laws.
 
 
-@given(st.lists(st.sampled_from(EVERY)), st.randoms(use_true_random=False))
-def test_a_relation_is_its_triples_whatever_their_order_and_repetition(triples, chance):
-    shuffled = [*triples, *triples[:3]]
-    chance.shuffle(shuffled)
-    relations = Relations(iter(shuffled))
-    agrees(relations, set(triples))
-    assert [one in relations for one in EVERY] == [one in triples for one in EVERY]
-
-
 @given(sets, some['cues'], some['tags'], some['contents'])
 def test_the_lifted_forms_are_the_equations(triples, cues, chosen, ids):
     relations = Relations(triples)

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from datetime import datetime
 
-import pytest
 from hypothesis import given, settings, strategies as st
 
 from graphs import CUES, MERGES, TAGS, built, classes, event_extracts, every, extracts, in_time, pairs, shown, triples
@@ -12,8 +11,6 @@ from memnb.mragent.cues import cue_id
 from memnb.core.roles import Call, LM, ReplyError, RuleLM, Usage
 from memnb.mragent.loop import MRAgent
 from memnb.mragent.prompts import Recollection, TOPICS
-from memnb.evaluation.datasets import load_sample
-from memnb.retrieval.index import UnknownSnippet
 from memnb.mragent.graph import _by_time, CueTagGraph
 
 merges = st.sampled_from(MERGES)
@@ -52,25 +49,6 @@ def test_an_operator_takes_a_label_as_it_is_written(found, merge):
         graph.tags_from('zyx') == graph.contents_from('zyx', 'zyx') == set()
         and graph.branches_of('zyx') == graph.aspects_of('zyx') == []
     )
-
-
-def test_a_month_and_a_person_are_found_by_name():
-    graph = CueTagGraph.of(load_sample())
-    assert graph.branches_of('July 2024') == graph.branches_of(cue_id('July 2024')) != []
-    assert graph.aspects_of('Zofia') == graph.aspects_of(cue_id('Zofia')) != []
-
-
-@settings(max_examples=30)
-@given(event_extracts)
-def test_what_was_told_beside_an_event_is_after_and_before_it_in_its_session(found):
-    graph = built(CueTagGraph, found)
-    for told in found.values():
-        line = [one.id for one in told.episodes]
-        for place, one in enumerate(line):
-            assert graph.around(one) == line[place + 1 : place + 2] + (line[place - 1 : place] if place else [])
-    for ask in (graph.around, lambda id: graph.read([id])):
-        with pytest.raises(UnknownSnippet):
-            ask('S9/e9')
 
 
 @settings(max_examples=25)
