@@ -301,6 +301,7 @@ class _Entry:
     names: dict[str, str] = field(default_factory=dict)  # spelling -> name of its speakers
 
 
+_FORMAT = 2  # of a file
 _SESSIONS = (
     'CREATE TABLE sessions (id TEXT PRIMARY KEY, record TEXT NOT NULL, vectors BLOB NOT NULL, checksum TEXT NOT NULL)'
 )
@@ -464,17 +465,13 @@ class SessionMemory:
         session_id: str,
         extract: Any,  # as `extract` would have made it
         digest: str | None = None,  # tells it from others of this id; None: hash of the extract
-        *,
-        turns: Collection[str] = (),  # turn ids that no other session may have
     ) -> None:
         "Link an extract that was made elsewhere. Raises `DuplicateSession` as `add` does."
-        if not isinstance(session_id, str) or isinstance(turns, str):
-            raise TypeError(
-                f'keep: expected a session id and a collection of turn ids, got {session_id!r:.80} and {turns!r:.80}'
-            )
+        if not isinstance(session_id, str):
+            raise TypeError(f'keep: expected a session id, got {session_id!r:.80}')
         digest = digest or _sha256(self.extract_to_json(extract))
-        if not self._is_kept(session_id, digest, turns):
-            self._keep(session_id, _Entry(extract, digest, tuple(dict.fromkeys(turns)), {}))
+        if not self._is_kept(session_id, digest, ()):
+            self._keep(session_id, _Entry(extract, digest, (), {}))
 
     @locked
     def forget(self, session_id: str) -> dict[str, int]:
@@ -559,7 +556,7 @@ class SessionMemory:
         head = canonical_json({**head, 'failed': self.failed.to_json()} if self.failed else head)
         header = {'head': head, 'checksum': row_checksum(head, *checksums.values())}
         place = Path(path).absolute()
-        with closing(MemoryFile(path, self.kind, [_SESSIONS])) as file:
+        with closing(MemoryFile(path, self.kind, [_SESSIONS], format=_FORMAT)) as file:
             with file.transaction() as rows:
                 stored = dict(rows.execute('SELECT id, checksum FROM sessions ORDER BY id'))
                 before = dict(rows.execute('SELECT name, value FROM memory'))
@@ -628,7 +625,7 @@ class SessionMemory:
     @classmethod
     def _read(cls, path: str | Path) -> tuple[dict, list[tuple[str, str, bytes, str]]]:
         "Return the header and the rows of a file, all from one moment. Raises `MemoryFileError`."
-        with closing(MemoryFile(path, cls.kind, [_SESSIONS], 'rw')) as file, file.transaction('DEFERRED'):
+        with closing(MemoryFile(path, cls.kind, [_SESSIONS], 'rw', _FORMAT)) as file, file.transaction('DEFERRED'):
             header = dict(file.rows('SELECT name, value FROM memory'))
             rows = file.rows('SELECT id, record, vectors, checksum FROM sessions ORDER BY id')
         if 'head' not in header:
@@ -670,7 +667,7 @@ class SessionMemory:
             fields = json.loads(record)
             extract = self.extract_from_json(fields['extract'])
             usage = {role: Usage(**spent) for role, spent in fields['usage'].items()}
-            entry = _Entry(extract, fields['digest'], tuple(fields['turns']), usage, checksum, fields.get('names', {}))
+            entry = _Entry(extract, fields['digest'], tuple(fields['turns']), usage, checksum, fields['names'])
             vectors = None
             if fields['vectors'] and not embed_anew:
                 rows = np.frombuffer(packed, '<f4').astype(np.float32)

@@ -74,7 +74,7 @@ def show(name, do, *arguments, **options):
 
 def build(memory, sessions):
     for session, snippets in sessions.items():
-        memory.keep(session, Turns(tuple(snippets)), turns=[snippet.id for snippet in snippets])
+        memory.keep(session, Turns(tuple(snippets)))
 
 
 def ask(memory, questions):

@@ -168,13 +168,11 @@ def test_forgetting_counts_what_rested_on_a_session_alone():
 def test_an_extract_can_be_kept_without_a_session(path):
     mine = {'names': {'Ana': 2}, 'texts': {'f1': 'Ana Ana'}}
     memory = built(SOME[:2])
-    memory.keep('facts', mine, turns=['f1', 'f1'])
-    memory.keep('facts', dict(mine), turns=['f1'])
+    memory.keep('facts', mine)
+    memory.keep('facts', dict(mine))
     assert memory.said['Ana']['facts'] == 2 and memory.usage == built(SOME[:2]).usage
     with pytest.raises(DuplicateSession, match="'facts'"):
         memory.keep('facts', {'names': {}, 'texts': {}})
-    with pytest.raises(DuplicateSession, match="turn 'f1'"):
-        memory.keep('more', {'names': {}, 'texts': {}}, turns=['f1'])
     with pytest.raises(DuplicateSession, match="'facts'"):
         memory.add(session('facts', ['hello']))
     memory.keep('by digest', {'names': {}, 'texts': {}}, 'v1')
@@ -182,18 +180,18 @@ def test_an_extract_can_be_kept_without_a_session(path):
         memory.keep('by digest', {'names': {}, 'texts': {}}, 'v2')
     memory.save(path)
     again = Names.load(path)
-    again.keep('facts', mine, turns=['f1'])
+    again.keep('facts', mine)
     assert again.state() == memory.state()
     again.forget('facts')
-    again.keep('more', mine, turns=['f1'])
+    again.keep('more', mine)
 
 
-@pytest.mark.parametrize('id, turns', [(3, ()), (None, ()), ('mine', 'D1:5')])
-def test_what_is_kept_has_a_text_for_an_id_and_a_list_of_turns(id, turns):
+@pytest.mark.parametrize('id', [3, None])
+def test_what_is_kept_has_a_text_for_an_id(id):
     memory = built(SOME[:1])
     before = memory.state()
-    with pytest.raises(TypeError, match='keep: expected a session id and a collection of turn ids'):
-        memory.keep(id, {'names': {}, 'texts': {}}, turns=turns)
+    with pytest.raises(TypeError, match='keep: expected a session id'):
+        memory.keep(id, {'names': {}, 'texts': {}})
     assert memory.state() == before
 
 
@@ -385,13 +383,13 @@ def test_another_kind_or_a_newer_format_is_refused(path):
         with pytest.raises(MemoryFileError, match="expected a memory of kind 'others', found .*'names'"):
             attempt(path)
     connection = sqlite3.connect(path)
-    connection.execute('PRAGMA user_version = 2')
+    connection.execute('PRAGMA user_version = 3')
     connection.close()
     for attempt in (Names.load, built(SOME).save):
-        with pytest.raises(MemoryFileError, match='a newer version of memnb .format 2, this one reads 1.'):
+        with pytest.raises(MemoryFileError, match='a newer version of memnb .format 3, this one reads 2.'):
             attempt(path)
     connection = sqlite3.connect(path)
-    connection.execute('PRAGMA user_version = 1')
+    connection.execute('PRAGMA user_version = 2')
     connection.close()
     assert len(path.read_bytes()) == len(content) and Names.load(path).state() == built(SOME).state()
 

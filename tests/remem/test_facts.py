@@ -285,18 +285,6 @@ def test_the_table_finds_what_the_scan_finds(some, asked):
         assert table.find(**call) == scan(some, **call)
 
 
-@given(fact_lists(8), st.randoms(use_true_random=False), calls)
-def test_the_order_of_adding_does_not_show(some, chance, call):
-    tables = []
-    for _ in range(3):
-        table, order = FactTable(), chance.sample(some, len(some))
-        table.add(order[:5])
-        table.remove([fact.id for fact in order[:2]])
-        table.add(order)
-        tables.append(table.find(**call))
-    assert tables[0] == tables[1] == tables[2]
-
-
 class AgainstAList(RuleBasedStateMachine):
     """Adding and removing in any order, against a plain list."""
 
