@@ -18,7 +18,7 @@ from functools import wraps
 from pathlib import Path
 from itertools import takewhile
 from threading import get_ident
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple
 
 import pydantic
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
@@ -28,7 +28,7 @@ from ..core import VIEWS
 from ..core.conversation import Conversation, Session, single_line, Snippet, turn_snippets
 from ..core.names import People
 from ..core.tools import day_of
-from ..core.retriever import as_hit, as_retriever, Hit, Lock, locked, passes, Searchable
+from ..core.retriever import as_retriever, Hit, Lock, locked, passes, Searchable
 from ..core.storage import ConflictError, MemoryFile, MemoryFileError, row_checksum, UNSWEPT
 from ..core.text import stems
 from ..core.time import TimeSpan
@@ -37,7 +37,7 @@ from ..retrieval.hybrid import HybridIndex
 
 # %% auto #0
 __all__ = ['BEFORE', 'Entry', 'part_of', 'Edit', 'UnknownEntry', 'DuplicateEntry', 'apply_edit', 'Change', 'replay', 'Receipt',
-           'Journal', 'EntryStore', 'IndexStore', 'TalkStore', 'Audit', 'NothingToUndo', 'MemoryBank']
+           'Journal', 'IndexStore', 'TalkStore', 'Audit', 'NothingToUndo', 'MemoryBank']
 
 # %% ../../nbs/5_memma/01_bank.ipynb #9d5f70e1
 @dataclass(frozen=True)
@@ -134,12 +134,6 @@ class DuplicateEntry(ValueError):
 def _joined(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:
     "Return two sequences as one, each item once."
     return tuple(dict.fromkeys((*first, *second)))
-
-
-def _as_span(when: date | TimeSpan | str) -> TimeSpan:
-    "Return a day or a period in any form as a span. `ToolError` for what is no date."
-    day = when.date() if isinstance(when, datetime) else when
-    return day if isinstance(day, TimeSpan) else day_of(str(day), 'when')
 
 
 def apply_edit(
@@ -269,19 +263,6 @@ def _standing(changes: Sequence[Change]) -> list[Change]:
     "Return the changes by edits that nothing has taken back."
     undone = {change.undoes for change in changes}
     return [change for change in changes if change.action not in ('NONE', 'UNDO') and change.batch not in undone]
-
-
-def _valid_from(change: Change, start: date = date.min, before: Entry | None = None) -> date:
-    "Return the first day on which a change of an entry holds; `before` is the last version, valid from `start`."
-    after = change.after
-    if before and after and _entry_key(before) == _entry_key(after):
-        return start
-    if before and after and before.time == after.time:
-        after = replace(after, time=None)  # the time of the old text is not when the new one began
-    day = after.day if after else None
-    if before and change.when:
-        day = day or TimeSpan.day(change.when)
-    return day.start or date.min if day else date.min
 
 # %% ../../nbs/5_memma/01_bank.ipynb #03f43b32
 # what an entry has of the edit that adds it
@@ -544,21 +525,11 @@ class Journal(MemoryFile):
         return Receipt(namespace, tuple(sorted(ids, key=_id_order)), len(gone))
 
 # %% ../../nbs/5_memma/01_bank.ipynb #a1e1c321
-class EntryStore(Protocol):
-    "The index behind a bank."
-
-    def put(self, entries: Sequence[Entry]) -> None:
-        "Make entries findable, in place of those with the same ids."
-
-    def remove(self, entry_id: str) -> None:
-        "Make it unfindable; nothing happens if it is not there."
-
-    def search(self, query: str, k: int = 10) -> Iterable:
-        "Return ids of entries, best first, alone or in pairs with a score; hits and snippets with such ids will do."
-
-
 class IndexStore(Searchable):
-    "The default backend: words and vectors (`HybridIndex`) over whole entries."
+    """The default backend: words and vectors (`HybridIndex`) over whole entries.
+
+    A store of one's own has the same three methods. Its `search(query, k)` returns entries that were put, best first:
+    alone, in pairs with a score, or as hits."""
 
     spread = False  # whether neighbours share lexical scores
 
@@ -644,7 +615,7 @@ class MemoryBank(Searchable):
         path: str | Path | Journal | None = None,  # a file, or the journal of one; None: in memory
         *,
         namespace: str = 'default',  # whose memory
-        backend: Callable[[], EntryStore] = IndexStore,  # makes an empty index
+        backend: Callable[[], Any] = IndexStore,  # makes an empty index: an `IndexStore`, or what has its methods
     ):
         refuse_messages(path, type(self))
         is_text = isinstance(path, str) and not re.search(r'\.[a-z]\w{0,7}$|^\S*$', path) and not os.path.exists(path)
@@ -668,8 +639,7 @@ class MemoryBank(Searchable):
         self.failed = FailedSessions()  # sessions that `MemMA` could not write into it
         try:
             self._store = backend()
-            is_own = isinstance(self._store, IndexStore)
-            self._searched = self._store if is_own else as_retriever(self._search_store)
+            self._searched = as_retriever(self._store)
             self.refresh()
             with self.failed_sessions():
                 pass
@@ -759,6 +729,10 @@ class MemoryBank(Searchable):
 
     @_reading
     def __getitem__(self, entry_id: str) -> Entry:
+        return self._seen(entry_id)
+
+    def _seen(self, entry_id: str) -> Entry:
+        "Return an entry as readers see it. `UnknownEntry`."
         if entry_id not in self._view:
             raise UnknownEntry(f'no entry {entry_id!r:.80} among the {len(self._view)} of {self.namespace!r:.80}')
         return self._view[entry_id]
@@ -882,25 +856,9 @@ class MemoryBank(Searchable):
         if isinstance(when, int):
             return _show_disputes(replay(change for change in self._changes() if change.number <= when))
         if not isinstance(when, datetime):
-            when = datetime.combine(_as_span(when).end or date.max, datetime.max.time())
+            span = when if isinstance(when, TimeSpan) else day_of(str(when), 'when')
+            when = datetime.combine(span.end or date.max, datetime.max.time())
         return _show_disputes(replay(takewhile(lambda change: not _is_later(change.when, when), self._changes())))
-
-    @_reading
-    def valid_at(self, when: date | TimeSpan | str) -> list[Entry]:
-        """Return what held on a day, or at some time in a period, by all that is known now: also old versions.
-
-        A version holds from its time, else the day on which it was said, until that of an UPDATE or DELETE.
-        An entry without any time holds always."""
-        span, versions, entries = _as_span(when), defaultdict(list), []
-        first, last = span.start or date.min, span.end or date.max
-        for change in _standing(self._changes()):
-            timeline = versions[change.entry]
-            timeline.append((_valid_from(change, *(timeline[-1] if timeline else ())), change.after))
-        for timeline in versions.values():
-            for day in sorted({first, *(start for start, _ in timeline if first < start <= last)}):
-                entries += [entry for start, entry in timeline if start <= day][-1:]
-        now = self._view
-        return [now[entry.id] if entry == now.get(entry.id) else entry for entry in dict.fromkeys(entries) if entry]
 
     def undo(
         self,
@@ -978,19 +936,6 @@ class MemoryBank(Searchable):
             self._store.put(list(fresh.values()))
             self._indexed |= fresh
 
-    def _search_store(self, query: str, k: int) -> list[Hit]:
-        "Return the entries that a foreign store finds. `UnknownEntry` for an id that is none."
-        hits = []
-        for hit in map(as_hit, self._store.search(query, k)):
-            # `as_hit` takes a bare id for a text
-            entry = self._state.entries.get(hit.snippet.id) or self._state.entries.get(hit.snippet.text)
-            if entry is None:
-                raise UnknownEntry(
-                    f'{type(self._store).__name__}.search: expected ids of entries, got {hit.snippet.text!r:.80}'
-                )
-            hits.append(Hit(entry, hit.score))
-        return hits
-
     @_reading
     def unknown_words(self, query: str) -> list[str]:
         "Return the content words of a query that occur in no entry, where the backend can tell."
@@ -1010,7 +955,7 @@ class MemoryBank(Searchable):
         self._fill_index()
         found = {}
         for hit in self._searched.search(query, k, exclude=exclude, during=during):
-            entry = self._view[hit.snippet.id]
+            entry = self._seen(hit.snippet.id)
             disputed = self._view.get(entry.disputes) if entry.disputed else None
             if disputed is not None and passes(disputed, exclude, during):  # it is read before what contradicts it
                 found.setdefault(disputed.id, Hit(disputed, hit.score))

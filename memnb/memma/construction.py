@@ -60,7 +60,7 @@ class Editor:
 
     def __init__(
         self,
-        bank: Any,  # a `MemoryBank`, or what has its `apply`
+        bank: MemoryBank,
         session: Session,
         earlier: Iterable[Turn] = (),  # turns of other sessions that an edit may cite, each with its time
         people: Sequence[str] = (),  # who takes part; default: who speaks in the session
@@ -73,11 +73,11 @@ class Editor:
         self.policy, self.deletions, self.notes = policy_of(policy), deletions, []
         self.undone: list[str] = []  # the notes on edits that their writer can put right
 
-    def claim_of(self, entry: Snippet) -> Statement:
-        "Return what an entry claims; one of an older file, or of a store, is said by its speaker."
-        said_by = getattr(entry, 'said_by', ()) or tuple(filter(None, [entry.speaker]))
+    def claim_of(self, entry: Entry) -> Statement:
+        "Return what an entry claims; one that does not tell by whom is said by its speaker."
+        said_by = entry.said_by or tuple(filter(None, [entry.speaker]))
         text = entry.text.partition(BEFORE)[0]
-        return Statement(text, getattr(entry, 'about', None) or subject_of(text, self.people, said_by), said_by)
+        return Statement(text, entry.about or subject_of(text, self.people, said_by), said_by)
 
     def _claim(self, text: str, said_by: tuple[str, ...], about: str | None) -> Statement:
         return Statement(text, subject_of(text, self.people, said_by, about), said_by)
@@ -106,7 +106,7 @@ class Editor:
         self,
         label: str,  # of the edit, for notes
         edit: Edit,
-        before: Snippet | None = None,  # the entry that is changed
+        before: Entry | None = None,  # that is changed
         about: str | None = None,  # whom the text is about, as a reply says
         heard: Sequence[Turn] = (),  # all that was said where the edit comes from
         shown: Iterable[Snippet] = (),  # the entries that its writer saw
@@ -152,7 +152,7 @@ class Editor:
             edit = replace(edit, action='ADD', entry=None, text=text, time=time, speaker=speaker)
         elif edit.action == 'UPDATE' and before is not None:
             own_words = stems(' '.join(turn.line for turn in cited))
-            disputes = '' if new.is_own else getattr(before, 'disputes', '')
+            disputes = '' if new.is_own else before.disputes
             edit = replace(edit, disputes=disputes, taken=sorted((stems(edit.text) & stems(before.text)) - own_words))
         return self.bank.apply([edit], self.when)[0]
 

@@ -20,7 +20,7 @@ from ..core.roles import add_costs, LMError, Usage
 from ..core.storage import ConflictError
 from .bank import MemoryBank, Receipt, TalkStore
 from .construction import check_writing, construct, Written
-from .probe_repair import EarlierTurns, Evolution, evolve, probe_again, ProbeResult
+from .probe_repair import EarlierTurns, Evolution, evolve, Grounding, ProbeCycle, ProbeResult
 from .retrieval import Coordinated
 
 # %% auto #0
@@ -88,7 +88,7 @@ class MemMA(Coordinated):
         check_count('probes', probes)
         check_count('related', related)
         self._earlier, self._usage = EarlierTurns(), {}
-        self.probed: list[ProbeResult] = []  # the probes of all sessions, as they came out
+        self.probed: list[ProbeResult] = []  # the probes of all sessions, and whether they passed
         is_bank = isinstance(bank, MemoryBank)
         if not is_bank and not isinstance(bank, (str, Path, type(None))):
             raise TypeError(
@@ -175,7 +175,7 @@ class MemMA(Coordinated):
             raise
         self._earlier.add(session)
         if result.evolution:
-            self.probed += result.evolution.after
+            self.probed += [replace(probed, answer='', evidence=()) for probed in result.evolution.after]
         self.speakers = speakers
         self._usage = add_costs(self._usage, result.cost)
         return result
@@ -187,18 +187,19 @@ class MemMA(Coordinated):
         receipt = self.bank.forget(entries, turns=turns)
         turns = turns.union(*(change.evidence for change in changes))
         self._earlier.forget(turns)
-        probed = [result for result in self.probed if turns.isdisjoint(result.probe.sources)]
-        for place, result in enumerate(probed):
-            if any(entry.disputed or turns & {*entry.sources} for entry in result.evidence):
-                probed[place] = replace(result, answer='', evidence=())
-        self.probed = probed
+        self.probed = [result for result in self.probed if turns.isdisjoint(result.probe.sources)]
         return receipt
 
     def probe_again(self) -> Evolution:
         "Return what the probes of all sessions come to now: which passed and fail is in `lost`."
-        evolution = probe_again(self.bank, self.probed, self.lm, k=self.k, roles=self.roles)
-        self._usage = add_costs(self._usage, evolution.cost)
-        return evolution
+        before, failure = tuple(self.probed), ''
+        cycle = ProbeCycle(self.bank, Grounding(Session('again', ())), self.lm, self.k, self.roles)
+        try:
+            after = cycle.test([result.probe for result in before])
+        except LMError as error:
+            after, failure = before, f'{type(error).__name__}: {error}'
+        self._usage = add_costs(self._usage, cycle.cost)
+        return Evolution('again', before, (), after, cost=cycle.cost, error=failure, again=True)
 
     @classmethod
     def of(

@@ -32,7 +32,7 @@ from ..retrieval.bm25 import LexicalIndex
 
 # %% auto #0
 __all__ = ['PROBE_KINDS', 'EarlierTurns', 'ProbeResult', 'Repair', 'Evolution', 'Grounding', 'same_occasion', 'covers',
-           'merge_texts', 'consolidate', 'ProbeCycle', 'evolve', 'probe_again']
+           'merge_texts', 'consolidate', 'ProbeCycle', 'evolve']
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #c2ebb2ec
 PROBE_KINDS: dict[str, str] = {
@@ -138,7 +138,7 @@ class Evolution:
     notes: tuple[str, ...] = ()  # what was not believed, with the words that came
     cost: dict[str, Usage] = field(default_factory=dict)  # by role
     error: str = ''  # why probing ended early; no repair was kept then
-    again: bool = False  # True: probes of earlier sessions, by `probe_again`
+    again: bool = False  # True: probes of earlier sessions, by `MemMA.probe_again`
     retested: bool = True  # False: the probes were not asked again after the repairs, and `after` is as before
 
     @property
@@ -564,21 +564,3 @@ def evolve(
         after, failure = before, f'{type(error).__name__}: {error}'
     notes = tuple(cycle.grounding.notes)
     return Evolution(session.id, before, repairs, after, why, notes, cycle.cost, failure, retested=not trust)
-
-
-def probe_again(
-    bank: MemoryBank,
-    asked: Iterable[ProbeResult],  # what was kept of probes: `evolution.after`
-    lm: LM = RuleLM(),
-    *,
-    k: int = 30,
-    roles: Mapping[str, Role] = {},  # as for `evolve`
-) -> Evolution:
-    "Return what probes of earlier sessions come to now: a regression test of the memory; `lost` has those that fail now."
-    before, failure = tuple(asked), ''
-    cycle = ProbeCycle(bank, Grounding(Session('again', ())), lm, k, roles)
-    try:
-        after = cycle.test([result.probe for result in before])
-    except LMError as error:
-        after, failure = before, f'{type(error).__name__}: {error}'
-    return Evolution('again', before, (), after, cost=cycle.cost, error=failure, again=True)

@@ -1,6 +1,5 @@
 """Guidance loses no name or number; edits that are made by it lose no fact and no entry, whatever it says."""
 
-import json
 import re
 from datetime import datetime, timedelta
 
@@ -12,7 +11,7 @@ from memnb.memma.bank import BEFORE
 from memnb.core.conversation import Session, Turn
 from memnb.memma.bank import Edit, Entry
 from memnb.core.text import content_words
-from memnb.memma.prompts import EditsReply, FocusPoint, GuidanceReply, GUIDE, StatedFact, WRITE
+from memnb.memma.prompts import FocusPoint, GuidanceReply, StatedFact
 from memnb.rules.memma import guide_rule, write_rule
 from memnb.memma.bank import MemoryBank
 
@@ -214,23 +213,3 @@ class Shelf:
 
     def search(self, query, k=10):
         return []
-
-
-# --- prompts ---
-
-
-@pytest.mark.parametrize('role, reply', [(GUIDE, GuidanceReply), (WRITE, EditsReply)])
-def test_the_example_in_a_prompt_is_a_reply_of_the_role(role, reply):
-    system, _ = role.render({'chunk': CHUNK, 'view': VIEW, 'speakers': PEOPLE})
-    shown = reply.model_validate(json.loads(system[system.index('{"') :], strict=True))
-    assert shown.facts if reply is GuidanceReply else shown.edits
-    assert '{{' not in system and '}}}' not in system.replace('"}]}', '')
-
-
-@given(chunks(), advice)
-def test_any_text_can_be_shown_in_a_prompt(chunk, guidance):
-    for role, more in ((GUIDE, {}), (WRITE, {'guidance': guidance})):
-        _, user = role.render({'chunk': chunk, 'view': VIEW, 'speakers': PEOPLE, **more})
-        assert all(f'({turn.id}) {turn.line}' in user for turn in chunk.turns)
-    shown = ' '.join(user.split())
-    assert all(' '.join(fact.text.split()) in shown for fact in guidance.facts)

@@ -278,7 +278,9 @@ def test_probes_are_kept_and_asked_again():
     assert memory.probed and not memory.probe_again().lost
     lost = memory.probed[0]
     memory.bank.apply([Edit('DELETE', entry=entry.id) for entry in memory.bank.resting_on(lost.probe.sources)])
-    assert lost.passed and lost.probe in [one.probe for one in memory.probe_again().lost]
+    again = memory.probe_again()
+    assert lost.passed and lost.probe in [one.probe for one in again.lost] and not again.written
+    assert '1 of 1 probe passed, 0 now, 1 lost' in str(again) and 'after      failed' in str(again)
 
 
 def test_a_taken_turn_id_is_refused_before_anybody_is_asked():

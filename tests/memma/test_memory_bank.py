@@ -30,6 +30,7 @@ from memnb.memma.bank import (
     replay,
     UnknownEntry,
 )
+from memnb.core.retriever import passes
 from memnb.retrieval.hybrid import HybridIndex
 from memnb.core.storage import ConflictError, MemoryFileError
 from memnb.core.conversation import Session, Snippet, Turn
@@ -50,18 +51,22 @@ NOON = datetime(2024, 5, 1, 12)
 
 
 class Shelf:
-    """A foreign store: counts common words, returns ids. It may fail after it has done what it was asked."""
+    """A foreign store: counts common words, returns entries. It may fail after it has done what it was asked."""
 
     def __init__(self):
-        self.texts, self.failures = {}, 0
+        self.entries, self.failures = {}, 0
+
+    @property
+    def texts(self):
+        return {id: entry.text for id, entry in self.entries.items()}
 
     def put(self, entries):
         for entry in entries:
-            self.texts[entry.id] = entry.text
+            self.entries[entry.id] = entry
             self._fail()
 
     def remove(self, entry_id):
-        self.texts.pop(entry_id, None)
+        self.entries.pop(entry_id, None)
         self._fail()
 
     def _fail(self):
@@ -71,8 +76,8 @@ class Shelf:
 
     def search(self, query, k=10):
         asked = set(query.lower().split())
-        scored = [(id, len(asked & set(text.lower().split()))) for id, text in self.texts.items()]
-        return sorted(scored, key=lambda pair: (-pair[1], _id_order(pair[0])))[:k]
+        scored = [(entry, len(asked & set(entry.text.lower().split()))) for entry in self.entries.values()]
+        return sorted(scored, key=lambda pair: (-pair[1], _id_order(pair[0].id)))[:k]
 
 
 def words_only():
@@ -234,8 +239,7 @@ class Plain:
     def when(self):
         return self.rows[-1]['when'] if self.rows else None
 
-    def note(self, action, id, after, evidence, when, reason='', since=None):
-        """A row; `since`: the first day on which it holds, None: it always did."""
+    def note(self, action, id, after, evidence, when, reason=''):
         state = {other: entry for other, entry in self.now.items() if other != id}
         self.states.append({**state, id: after} if after else state)
         self.rows.append(
@@ -247,8 +251,6 @@ class Plain:
                 evidence=evidence,
                 when=when or self.when,
                 reason=reason,
-                since=since,
-                undone=False,
             )
         )
 
@@ -276,11 +278,10 @@ class Plain:
         if action == 'ADD':
             self.given += 1
             id, after = f'm{self.given}', dict(fields, sources=edit.sources, said=when)
-            since = edit.time.start if edit.time else when and when.date()
         elif id is not None and id not in self.now:
             raise UnknownEntry
         else:
-            after, since = self.now.get(id), (when or self.when) and (when or self.when).date()
+            after = self.now.get(id)
         if action == 'UPDATE':
             before, merged = after, after['sources'] + tuple(one for one in edit.sources if one not in after['sources'])
             after = dict(after, **{name: value for name, value in fields.items() if value is not None}, sources=merged)
@@ -293,20 +294,9 @@ class Plain:
                     and before['time'] == TimeSpan.day(before['said'])
                 ):
                     after['time'] = None
-            dated = dict(after, sources=(), said=None), dict(before, sources=(), said=None)
-            if dated[0] == dated[1]:
-                since = next(
-                    row['since']
-                    for row in reversed(self.rows)
-                    if row['entry'] == id and row['action'] not in ('NONE', 'UNDO') and not row['undone']
-                )
-            elif after['time'] and after['time'] != before['time']:
-                since = after['time'].start
-            elif after['said']:
-                since = after['said'].date()
             if self.same_as(after['text'], after['time'], after['speaker']) not in (None, id):
                 raise DuplicateEntry
-        self.note(action, id, None if action == 'DELETE' else after, edit.sources, when, reason, since)
+        self.note(action, id, None if action == 'DELETE' else after, edit.sources, when, reason)
         return action, id
 
     def step(self, start):
@@ -318,8 +308,6 @@ class Plain:
         if not self.steps:
             raise NothingToUndo
         rows = self.steps.pop()
-        for row in rows:
-            row['undone'] = True
         before, ids = self.states[rows[0]['number'] - 1], list(dict.fromkeys(row['entry'] for row in rows))
         for id in ids:
             self.note('UNDO', id, before.get(id), (), when)
@@ -350,20 +338,6 @@ class Plain:
             return self.states[min(when, len(self.states) - 1)]
         later = [row['number'] for row in self.rows if row['when'] and row['when'] > when]
         return self.states[min(later) - 1] if later else self.now
-
-    def valid_at(self, days):
-        """Each day by itself: of each entry the last version that began until then."""
-        found = []
-        for day in days:
-            held = {
-                row['entry']: row['after']
-                for row in self.rows
-                if row['action'] not in ('NONE', 'UNDO')
-                and not row['undone']
-                and (row['since'] is None or row['since'] <= day)
-            }
-            found += [(id, one) for id, one in held.items() if one and (id, one) not in found]
-        return found
 
 
 def plainly(found):
@@ -551,9 +525,7 @@ class Banks(RuleBasedStateMachine):
             for one in bank:
                 fresh.put([one])
             expected = [
-                (id, score)
-                for id, score in fresh.search(query, 99)
-                if id not in exclude and (during is None or bank[id].day is not None and bank[id].day.overlaps(during))
+                (entry.id, score) for entry, score in fresh.search(query, 99) if passes(entry, exclude, during)
             ][:k]
         else:
             fresh.add(bank)
@@ -628,8 +600,8 @@ steps = st.none() | st.one_of(
 
 @settings(max_examples=200)
 @given(st.lists(st.tuples(steps, whens), max_size=8))
-def test_what_was_believed_and_what_held_at_any_time(history):
-    """Edits, with None for an undo, at times in any order, beside a model that looks at each day by itself."""
+def test_what_was_believed_at_any_time(history):
+    """Edits, with None for an undo, at times in any order."""
     bank, model = MemoryBank(backend=Shelf), Plain()
     for edit, when in history:
         trial, start = model.copy(), len(model.rows)
@@ -646,16 +618,6 @@ def test_what_was_believed_and_what_held_at_any_time(history):
     for hours in range(-24, 100, 4):
         when = NOON + timedelta(hours=hours)
         assert plainly(bank.as_of(when)) == model.as_of(when)
-    days = [date(2024, 4, 30) + timedelta(days=number) for number in range(6)]
-    for first in range(6):
-        for last in range(first, 6):
-            found = [
-                one
-                for entry in bank.valid_at(TimeSpan(days[first], days[last], 'span'))
-                for one in plainly({entry.id: entry}).items()
-            ]
-            expected = model.valid_at(days[first : last + 1])
-            assert len(found) == len(expected) and all(one in expected for one in found)
 
 
 Banks.TestCase.settings = settings(max_examples=40, stateful_step_count=20)
@@ -695,15 +657,14 @@ def test_what_is_forgotten_is_in_no_file_no_state_no_index_and_no_other_bank(pat
 # ---- behind and before the bank ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize('answer', [['boat'], [('m2', 1.0)], [Snippet('D1:1', 'boat')]])
-def test_a_store_that_finds_what_is_no_entry_is_wrong_and_says_so(answer):
+def test_a_store_that_finds_what_is_no_entry_is_wrong_and_says_so():
     class Wrong(Shelf):
         def search(self, query, k=10):
-            return answer
+            return [Snippet('D1:1', 'boat')]
 
     bank = MemoryBank(backend=Wrong)
     bank.add('boat')
-    with pytest.raises(UnknownEntry, match='Wrong.search: expected ids of entries, got '):
+    with pytest.raises(UnknownEntry, match="no entry 'D1:1' among the 1 of 'default'"):
         bank.search('boat')
 
 
@@ -966,7 +927,7 @@ def test_an_update_of_a_session_without_a_time_is_undated():
     assert (first.said, first.time, first.day) == (None, None, None) and second.time == TimeSpan.month(2024, 2)
 
 
-def test_when_she_lived_there_and_what_was_believed_then():
+def test_what_was_believed_then():
     bank = MemoryBank()
     first = bank.add('Ana lives in Oslo.', when=datetime(2024, 4, 1))
     bank.update(first.id, 'Ana lives in Lund.', time=TimeSpan.month(2024, 5), when=datetime(2024, 7, 20, 9))
@@ -992,15 +953,9 @@ def test_when_she_lived_there_and_what_was_believed_then():
         datetime(2024, 7, 20, 9, tzinfo=timezone.utc),
     ):
         assert believed(when) == lund
-    valid = {
-        when: [entry.text for entry in bank.valid_at(when)]
-        for when in ('March 2024', '2024-04-30', 'May 2024', '2024', datetime(2024, 5, 2, 3))
-    }
-    assert list(valid.values()) == [[], oslo, lund, oslo + lund, lund]
-    for ask in (bank.as_of, bank.valid_at):
-        for wrong in ('last May', None):
-            with pytest.raises(ValueError, match=f"when: expected a date such as .*, got '{wrong}'"):
-                ask(wrong)
+    for wrong in ('last May', None):
+        with pytest.raises(ValueError, match=f"when: expected a date such as .*, got '{wrong}'"):
+            bank.as_of(wrong)
 
 
 def test_an_older_session_that_is_told_late_is_not_believed_before():
@@ -1008,7 +963,6 @@ def test_an_older_session_that_is_told_late_is_not_believed_before():
     bank.add('Ana lives in Lund.', when=datetime(2024, 6, 1))
     bank.add('Ana was born in Oslo.', when=datetime(2024, 5, 1))
     assert [list(bank.as_of(when)) for when in ('May 2024', 'June 2024')] == [[], ['m1', 'm2']]
-    assert [[entry.id for entry in bank.valid_at(when)] for when in ('May 2024', 'June 2024')] == [['m2'], ['m1', 'm2']]
 
 
 def test_a_session_without_a_time_takes_none_from_the_one_before():

@@ -1,7 +1,5 @@
-"""Probe and repair, with rules and with replies that nobody should believe; and a process that may end anywhere."""
+"""Probe and repair, with rules and with replies that nobody should believe."""
 
-import os
-import signal
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime
@@ -15,12 +13,12 @@ from memnb.memma.bank import DuplicateEntry, Edit
 from memnb.memma.bank import IndexStore, MemoryBank
 from memnb.core.roles import choose_roles
 from memnb.memma.prompts import STYLES
-from memnb.memma.probe_repair import ProbeCycle, Evolution, evolve, Grounding, probe_again
+from memnb.memma.probe_repair import ProbeCycle, Evolution, evolve, Grounding
 from memnb.rules.memma import probes_rule
 from memnb.memma.prompts import Probe, PROBES, REPAIR, RepairReply
 from memnb.core.roles import Call, LM, LMError, RuleLM, Usage
 from memnb.memma.construction import construct
-from strikes import Struck, count_anew, forked, kill, needs_fork, strike, watched
+from strikes import Struck
 
 EARLIER = Session(
     'D1',
@@ -55,12 +53,11 @@ class Odd(LM):
 
     name = 'odd'
 
-    def __init__(self, fails_at=None, before_call=lambda number: None, **replies):
-        self.replies, self.asked, self.fails_at, self.before_call = replies, [], fails_at, before_call
+    def __init__(self, fails_at=None, **replies):
+        self.replies, self.asked, self.fails_at = replies, [], fails_at
 
     def call(self, role, /, **inputs):
         self.asked.append(role.name)
-        self.before_call(len(self.asked))
         if len(self.asked) == self.fails_at:
             raise LMError('no more', Usage(1, 100))
         replies = self.replies.get(role.name)
@@ -96,9 +93,9 @@ def edits_of(session):
     ]
 
 
-def bank_of(*damage, path=None, sessions=(EARLIER, TALK)):
+def bank_of(*damage, sessions=(EARLIER, TALK)):
     """A bank of both sessions, and one of somebody else beside it; `damage` is what is done to the entries, by place."""
-    bank = MemoryBank(path, backend=words_only)
+    bank = MemoryBank(backend=words_only)
     bank.within('other').add('Ana bought a red kayak.', sources=('D2:1',))
     for session in sessions:
         bank.apply(edits_of(session), session.time)
@@ -392,17 +389,6 @@ def test_a_store_that_is_no_bank_and_probes_that_are_none_are_refused():
         evolve(bank_of(), TALK, probes=['Who?'])
 
 
-def test_probes_that_are_kept_tell_what_a_memory_has_lost():
-    bank = bank_of()
-    kept = evolve(bank, TALK, Odd(probes=[{'probes': [KAYAK, PARROT]}]), speakers=SPEAKERS).after
-    again = probe_again(bank, kept)
-    assert (again.passed, again.lost, again.written) == ((2, 2), (), ())
-    bank.delete(entry_of(bank, 'Ines').id)
-    again = probe_again(bank, kept)
-    assert [one.probe.answer for one in again.lost] == ['Ines'] and again.lost[0].fault == 'missing'
-    assert '2 of 2 probes passed, 1 now, 1 lost' in str(again) and 'after      failed' in str(again)
-
-
 def answering(*answers, marks, **roles):
     """A model that gives these answers, one after the other, and these marks: the numbers of the wrong, or a label in the paper's way."""
     answers = [{'answer': answer, 'sources': []} for answer in answers]
@@ -593,88 +579,3 @@ def test_it_is_written_with_the_transaction_around_it_or_not_at_all():
     assert len({change.batch for change in bank._changes() if change.when == TALK.time}) == 1 and entry_of(bank, 'Lund')
     bank.undo()
     assert list(bank) == before[0]
-
-
-def remembering(path, strike_at=None, how=strike, whole=True, before_call=lambda number: None):
-    """Write and evolve a session in a file, struck after a statement or in a call: whether it came to its end."""
-    model = Odd(before_call=before_call, **CYCLE)
-    with watched(how=how) as log:
-        bank = MemoryBank(path, backend=words_only)
-        bank.search('boat')
-        count_anew(strike_at)
-        try:
-            with bank:
-                if whole:
-                    with bank.transaction():
-                        deed(bank, model)
-                else:
-                    deed(bank, model)
-        except Struck:
-            return False, log
-    return True, log
-
-
-def deed(bank, model):
-    construct(bank, TALK, speakers=SPEAKERS)
-    bank.delete(entry_of(bank, 'Lund').id)
-    evolve(bank, TALK, model, speakers=SPEAKERS)
-
-
-def seen_in(path):
-    with MemoryBank(path, backend=words_only) as bank:
-        return seen(bank)
-
-
-def fresh(path):
-    for file in path.parent.glob(f'{path.name}*'):
-        file.unlink()
-    bank_of(path=path, sessions=(EARLIER,)).close()
-
-
-def states(path, whole):
-    """What is seen before the deed, after each of its transactions, and after all."""
-    fresh(path)
-    found = [seen_in(path)]
-    with MemoryBank(path, backend=words_only) as bank:
-        if not whole:
-            construct(bank, TALK, speakers=SPEAKERS)
-            found.append(seen_in(path))
-            bank.delete(entry_of(bank, 'Lund').id)
-            found.append(seen_in(path))
-    fresh(path)
-    remembering(path, whole=whole)
-    return [*found, seen_in(path)]
-
-
-@needs_fork
-@pytest.mark.parametrize('whole', [True, False])
-def test_a_process_killed_after_any_statement_leaves_a_committed_bank(tmp_path, whole):
-    path = tmp_path / 'bank.db'
-    allowed, reached = states(path, whole), []
-    for number in range(1, 60):
-        fresh(path)
-        process = forked(lambda: (remembering(path, number, kill, whole), os._exit(0)))
-        process.join(60)
-        reached.append(allowed.index(seen_in(path)))
-        if process.exitcode == 0:
-            break
-        assert process.exitcode == -signal.SIGKILL
-    assert (
-        process.exitcode == 0 and reached == sorted(reached) and set(reached) == set(range(len(allowed))) and number > 8
-    )
-
-
-@needs_fork
-def test_a_process_killed_while_the_model_is_asked_leaves_the_bank_as_it_was(tmp_path):
-    path = tmp_path / 'bank.db'
-    before, after = states(path, whole=True)
-    for number in range(1, 60):
-        fresh(path)
-        process = forked(
-            lambda: (remembering(path, before_call=lambda asked: kill() if asked == number else None), os._exit(0))
-        )
-        process.join(60)
-        if process.exitcode == 0:
-            break
-        assert process.exitcode == -signal.SIGKILL and seen_in(path) == before
-    assert process.exitcode == 0 and number == 9 and seen_in(path) == after

@@ -195,7 +195,6 @@ READS = {
     'resting_on': lambda bank: bank.resting_on(['D1:1']),
     'search': lambda bank: bank.search('kite'),
     'unknown_words': lambda bank: bank.unknown_words('kite'),
-    'valid_at': lambda bank: bank.valid_at('2024'),
     'within': lambda bank: list(bank.within('other')),
 }
 WRITES = {'add', 'apply', 'close', 'delete', 'failed_sessions', 'forget', 'of', 'transaction', 'undo', 'update'}
