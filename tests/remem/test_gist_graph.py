@@ -605,7 +605,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self):
-        self.model, self.numbers, self.graph = {}, count(), graph_of({})
+        self.model, self.numbers, self.graph = {}, count(), graph_of({}, with_gists=False)
 
     @rule(
         found=st.sampled_from(['S0', 'S1', 'S2', 'S3']).flatmap(
@@ -644,7 +644,9 @@ class Machine(RuleBasedStateMachine):
     def reopen(self):
         with tempfile.TemporaryDirectory() as folder:
             self.graph.save(f'{folder}/graph.sqlite')
-            self.graph = GistGraph.load(f'{folder}/graph.sqlite', embedder=Buckets())
+            again = GistGraph.load(f'{folder}/graph.sqlite', embedder=Buckets())
+        assert again.settings() == self.graph.settings()
+        self.graph = again
 
     @rule()
     def ask(self):
