@@ -25,7 +25,7 @@ from ..core.storage import Changes, SessionMemory
 from ..core.text import stems
 from ..core.time import TimeSpan
 from .facts import Fact, Gist, Window
-from .prompts import Extract, extract, FACTS, GISTS, PAPER_FACTS, PAPER_GISTS
+from .prompts import Extract, extract, FACTS, GISTS, MEMORIES, PAPER_FACTS, PAPER_GISTS
 from .tools import GraphTools
 from ..retrieval.index import SnippetStore
 from ..retrieval.hybrid import HybridIndex
@@ -170,7 +170,7 @@ class GistGraph(SessionMemory, Searchable):
     Search it like any memory, or give its tools to an agent."""
 
     kind, expected, extract_type = 'gist-graph', ('gist', 'fact'), Extract
-    PROMPTS = {'memnb': (GISTS, FACTS), 'paper': (PAPER_GISTS, PAPER_FACTS)}
+    PROMPTS = {'memnb': (GISTS, FACTS, MEMORIES), 'paper': (PAPER_GISTS, PAPER_FACTS)}
 
     def __init__(
         self,
@@ -181,6 +181,7 @@ class GistGraph(SessionMemory, Searchable):
         synonymy: float | None = 0.8,  # the least cosine of two synonymous gists; None: no such edges
         with_gists: bool = True,
         with_facts: bool = True,  # False: the ablations "w/o Gists" and "w/o Facts"
+        one_call: bool = False,  # ask for gists and facts at once
         prompts: str = 'memnb',  # the style of the roles that extract; 'paper': as in figures 3 and 4
         roles: Role | Iterable[Role] = (),  # the user's own, in the place of those of the same name
         aliases: Mapping[str, str] = {},  # spellings of one person's name: {'ADA': 'Ada'}
@@ -194,7 +195,7 @@ class GistGraph(SessionMemory, Searchable):
         self.lm = RuleLM() if lm is None else as_lm(lm)
         self.names = tuple(names)
         self.synonymy = None if synonymy is None else float(synonymy)
-        self.with_gists, self.with_facts = with_gists, with_facts
+        self.with_gists, self.with_facts, self.one_call = with_gists, with_facts, one_call
         self.gists = HybridIndex(embedder, names=self.names, ranker=None, words=None)  # they are no turns
         self.triples = HybridIndex(
             embedder, names=self.names, ranker=None, spread=False, words=None
@@ -233,15 +234,19 @@ class GistGraph(SessionMemory, Searchable):
 
     def settings(self) -> dict:
         "Return the options that a file keeps beside the sessions."
-        names = ('synonymy', 'with_gists', 'with_facts', 'prompts')
+        names = ('synonymy', 'with_gists', 'with_facts', 'one_call', 'prompts')
         return {'names': list(self.names), **{name: getattr(self, name) for name in names}}
 
     def extract(self, session: Session) -> tuple[Extract, dict[str, Usage]]:
         "Return the gists and facts of a session, and the cost by role."
-        options = {'gists': self.with_gists, 'facts': self.with_facts, 'roles': self.roles}
+        options = {'gists': self.with_gists, 'facts': self.with_facts, 'roles': self.roles, 'one_call': self.one_call}
         words = '\n'.join(turn.content for turn in session.turns)
         known = [hit.snippet for hit in self.triples.lexical.search(words, _KNOWN)]  # they share its rarest words
         return extract(session, self.lm, speakers=self.names, known=known, **options)
+
+    def extract_from_json(self, value: dict) -> Extract:
+        "Return the extract that gave the value; files of earlier versions have no turns."
+        return super().extract_from_json({'turns': [], **value})
 
     def vectors(self, session_id: str, extract: Extract) -> dict[str, Any]:
         "Return the embeddings of a session's gists and facts, by id."

@@ -27,8 +27,8 @@ from ..core.trace import Text
 from .facts import Fact, Gist
 
 # %% auto #0
-__all__ = ['GISTS', 'FACTS', 'PAPER_GISTS', 'PAPER_FACTS', 'SELECT', 'PAPER_SELECT', 'SYNTHESIZE', 'TIMELINE', 'GistLine',
-           'GistsReply', 'FactLine', 'FactsReply', 'Extract', 'extract', 'TimelineReply']
+__all__ = ['GISTS', 'FACTS', 'MEMORIES', 'PAPER_GISTS', 'PAPER_FACTS', 'SELECT', 'PAPER_SELECT', 'SYNTHESIZE', 'TIMELINE',
+           'GistLine', 'GistsReply', 'FactLine', 'FactsReply', 'MemoriesReply', 'Extract', 'extract', 'TimelineReply']
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #6e70e80a
 class GistLine(Reply):
@@ -81,6 +81,10 @@ class FactsReply(Reply):
 
     ALIASES = {'facts': ('triples',)}
     facts: list[FactLine]
+
+
+class MemoriesReply(FactsReply, GistsReply):
+    "The gists and the facts of a session."
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #258d72cd
 _GISTS_SYSTEM = '''You turn a conversation into memories. Read the session and write down every fact, event, plan, opinion and claim in it as a gist: one short {english}sentence{in_language} that makes sense on its own. Reply with one JSON object:
@@ -150,6 +154,19 @@ def _plain_date(text: str) -> str:
 
 GISTS = Role('gists', _GISTS_SYSTEM, SESSION_TEXT, GistsReply, _fields)
 FACTS = Role('facts', _FACTS_SYSTEM, _FACTS_USER + _IN_USE, FactsReply, _fields)
+MEMORIES = Role(  # both in one call
+    'memories',
+    f'''A session is read for two tasks. Reply once, with one JSON object that has the lists of both, "gists" and "facts".
+
+# Task 1
+{_GISTS_SYSTEM}
+
+# Task 2
+{_FACTS_SYSTEM}''',
+    SESSION_TEXT + _IN_USE,
+    MemoriesReply,
+    _fields,
+)
 
 
 class _PaperGists(BaseModel):
@@ -297,15 +314,18 @@ def extract(
     speakers: Sequence[str] = (),  # who takes part; default: who speaks in the session
     roles: Mapping[str, Role] = {},  # asked in the place of those with the same names
     known: Sequence[Fact] = (),  # of earlier sessions: their names and predicates are used again
+    one_call: bool = False,  # True: ask for gists and facts at once
 ) -> tuple[Extract, dict[str, Usage]]:
     "Return the gists and facts of a session (section 3.1), and the cost by role. `LMError`, with all that was spent."
     check_names(speakers)
     border, fields, cost = OutputValidator(session), {'gists': (), 'facts': ()}, {}
     shown = {'session': session, 'speakers': tuple(speakers), 'known': tuple(known)}
+    in_one = one_call and gists and facts
     for role, enabled, make in ((GISTS, gists, _gist), (FACTS, facts, _fact)):
         if not enabled or not session.turns:
             continue
-        reply = ask_role(lm, role, cost, roles, **shown, gists=fields['gists'])
+        if not (in_one and role is FACTS):  # else the reply for the gists has the facts, too
+            reply = ask_role(lm, MEMORIES if in_one else role, cost, roles, **shown, gists=fields['gists'])
         lines = enumerate(getattr(reply, role.name), 1)
         items = [make(border, number, line) for number, line in lines]
         fields[role.name] = tuple(item for item in items if item is not None)

@@ -97,6 +97,12 @@ def facts_rule(session: Session, speakers: Sequence[str] = (), **shown) -> Facts
     turns = _turns_of(session, speakers)
     return FactsReply(facts=[fact for turn, *context in turns for fact in facts_of(turn, *context)])
 
+
+@rule('memories')
+def _memories_rule(**shown) -> dict:
+    "Answer the role of both."
+    return {'gists': gists_rule(**shown).gists, 'facts': facts_rule(**shown).facts}
+
 # %% ../../nbs/9_rules/02_remem.ipynb #5403d39e
 @rule('select')
 def _select_rule(question, tools, history=(), **shown) -> dict:

@@ -261,6 +261,18 @@ def test_a_gist_happened_at_the_time_in_brackets(said, day, words):
     assert event_time(gist) == TimeSpan.day(day)
 
 
+@given(SESSIONS)
+def test_one_call_gives_what_two_give(session):
+    (both, cost), (apart, _) = extract(session, one_call=True), extract(session)
+    assert both == apart and set(cost) == ({'memories'} if session.turns else set())
+
+
+def test_what_one_reply_says_of_both_is_validated_alike():
+    lines = {'gists': [{'text': 'Tobin ran.', 'turns': ['D5:1']}], 'facts': [GOOD | {'point_in_time': 'soon'}]}
+    both, _ = extract(SESSION, ScriptedLM({'memories': [lines]}), one_call=True)
+    assert both == extract(SESSION, ScriptedLM([lines, lines]))[0] and len(both.notes) == 1
+
+
 def test_a_server_that_fails_takes_the_cost_with_it():
     with pytest.raises(ServerError) as caught:
         extract(SESSION, ScriptedLM([{'gists': []}, ServerError('gone')]))

@@ -275,6 +275,13 @@ PROMPTS = {  # name: the text, its duties, and the checks that execute what it t
         ],
         [read_by(FACTS, facts_are_as_told)],
     ),
+    'gists and facts at once': (
+        prompts.MEMORIES.system.removesuffix(FACTS.system).replace(GISTS.system, '') + prompts.MEMORIES.user,
+        [
+            'A session is read for two tasks. Reply once, with one JSON object that has the lists of both, "gists" and "facts".',
+            '# Task 1', '# Task 2', 'Earlier facts: {known}',
+        ],
+    ),
     "the paper's facts": (
         texts_of(PAPER_FACTS),
         [
