@@ -11,7 +11,6 @@ import re
 import sqlite3
 import threading
 import unicodedata
-import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from copy import copy
@@ -234,10 +233,6 @@ def from_pandas(
     return Adapted(index.search)
 
 # %% ../../nbs/8_use/01_stores.ipynb #49b8995a
-_FIRST, _LAST = 'memnb_first_day', 'memnb_last_day'  # what `fill_qdrant` adds to a payload
-_ALWAYS = 99_991_231  # no day is later; 0: none is earlier
-
-
 def _qdrant_models() -> Any:
     try:
         from qdrant_client import models
@@ -246,41 +241,8 @@ def _qdrant_models() -> Any:
     return models
 
 
-def _day_fields(span: TimeSpan | None) -> dict[str, int]:
-    """The first and the last day as numbers (8 January 2024 is 20240108); without a span, two that no span overlaps."""
-    if span is None:
-        return {_FIRST: _ALWAYS + 1, _LAST: -1}
-    return {
-        _FIRST: int(f'{span.start:%Y%m%d}') if span.start else 0,
-        _LAST: int(f'{span.end:%Y%m%d}') if span.end else _ALWAYS,
-    }
-
-
 def _point_id(id: str) -> str:
     return str(uuid5(NAMESPACE_URL, f'memnb:{id}'))
-
-
-def _qdrant_filter(
-    exclude: Collection[str],
-    during: TimeSpan | None,
-    only: Any,  # another filter that must hold, or None
-    names: Fields,
-) -> Any:
-    """What may be shown as a filter of Qdrant. A point without the days of `fill_qdrant` passes: it is filtered by its snippet."""
-    models = _qdrant_models()
-    must = [] if only is None else [only]
-    if during:
-        days = _day_fields(during)
-        for key, limit in (
-            (_FIRST, models.Range(lte=days[_LAST])),
-            (_LAST, models.Range(gte=days[_FIRST])),
-        ):
-            unknown = models.IsEmptyCondition(is_empty=models.PayloadField(key=key))
-            must.append(models.Filter(should=[unknown, models.FieldCondition(key=key, range=limit)]))
-    never = []
-    if exclude and names.id:
-        never = [models.FieldCondition(key=names.id, match=models.MatchAny(any=sorted(exclude)))]
-    return models.Filter(must=must or None, must_not=never or None)
 
 
 def _embed_rows(embed: Callable[[list[str]], Any], texts: list[str], size: int | None, collection: str) -> np.ndarray:
@@ -293,21 +255,12 @@ def _embed_rows(embed: Callable[[list[str]], Any], texts: list[str], size: int |
     return rows
 
 
-def _make_collection(client: Any, collection: str, embed: Any, names: Fields) -> None:
-    """Make a collection that knows the name of its embedder and indexes the fields that are filtered by."""
+def _make_collection(client: Any, collection: str, embed: Any) -> None:
+    """Make a collection that knows the name of its embedder."""
     models = _qdrant_models()
     size = _embed_rows(embed, ['memory'], None, collection).shape[1]
     vectors = models.VectorParams(size=size, distance=models.Distance.COSINE)
-    metadata = {'embedder': getattr(embed, 'name', None)}
-    try:
-        client.create_collection(collection, vectors, metadata=metadata)
-    except Exception:
-        if not client.collection_exists(collection):  # else another process was faster
-            raise
-    with warnings.catch_warnings():  # the embedded Qdrant has no such indexes, and says so
-        warnings.simplefilter('ignore', UserWarning)
-        for key, kind in ((names.id, 'keyword'), (_FIRST, 'integer'), (_LAST, 'integer')):
-            client.create_payload_index(collection, key, kind)
+    client.create_collection(collection, vectors, metadata={'embedder': getattr(embed, 'name', None)})
 
 
 def _vector_params(client: Any, collection: str, embed: Any, using: str | None) -> Any:
@@ -341,17 +294,16 @@ def fill_qdrant(
     A `DuplicateSnippet` for two different ones with one id, an `EmbedderMismatch` where the vectors are of another model."""
     models = _qdrant_models()
     payloads: dict[str, dict] = {}  # by the id of the point
-    own = {*vars(names).values(), _FIRST, _LAST}
 
     def check(stored: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
-        if any(stored.get(key) != payload.get(key) for key in own):
+        if any(stored.get(key) != payload.get(key) for key in astuple(names)):
             raise DuplicateSnippet(f'collection {collection!r:.80}: two different snippets {payload[names.id]!r:.80}')
 
     for snippet in snippets:
-        payload = {**fields_of(snippet, names), names.text: snippet.text, **_day_fields(snippet.day)}
+        payload = {**fields_of(snippet, names), names.text: snippet.text}
         check(payloads.setdefault(_point_id(snippet.id), payload), payload)
     if not client.collection_exists(collection):
-        _make_collection(client, collection, embed, names)
+        _make_collection(client, collection, embed)
     size = _vector_params(client, collection, embed, None).size
     ids = list(payloads)
     for start in range(0, len(ids), batch):
@@ -388,17 +340,11 @@ def from_qdrant(
     vectors = _vector_params(client, collection, embed, using)
     sign = -1 if vectors.distance in ('Euclid', 'Manhattan') else 1  # of distances less is better
 
-    def ask(query: str, limit: int, exclude: Collection[str] = (), during: TimeSpan | None = None) -> list[Hit]:
+    def ask(query: str, limit: int) -> list[Hit]:
         if not query.strip():
             return []
         vector = _embed_rows(embed, [query], vectors.size, collection)[0].tolist()
-        response = client.query_points(
-            collection,
-            query=vector,
-            using=using,
-            limit=limit,
-            query_filter=_qdrant_filter(exclude, during, only, names),
-        )
+        response = client.query_points(collection, query=vector, using=using, limit=limit, query_filter=only)
         hits = []
         for point in response.points:
             fields = _flat(point.payload)

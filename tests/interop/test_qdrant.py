@@ -2,22 +2,18 @@
 
 import itertools
 from dataclasses import replace
-from datetime import date
 from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 pytest.importorskip('qdrant_client')
 
 from contract import ids, maker, ODD, properties_of, QUERIES, QUESTION, SNIPPETS, TURNS
 from qdrant_client import models, QdrantClient
 
-from memnb.adapters.stores import _point_id, _qdrant_filter, Fields, fill_qdrant, from_qdrant
+from memnb.adapters.stores import _point_id, Fields, fill_qdrant, from_qdrant
 from memnb.core.conversation import DuplicateSnippet, Snippet
-from memnb.core.retriever import passes
 from memnb.core.time import TimeSpan
 from memnb.memr3.loop import MemR3
 from memnb.retrieval.vectors import DenseIndex, DimensionMismatch, EmbedderMismatch, WordLlamaEmbedder
@@ -72,32 +68,8 @@ def test_it_finds_what_a_dense_index_finds():
             assert [hit.snippet for hit in its] == [hit.snippet for hit in ours]
 
 
-DAYS = st.dates(date(2015, 1, 1), date(2026, 12, 31)) | st.sampled_from([date.min, date.max])
-SPANS = st.builds(
-    lambda a, b, side: TimeSpan(None if side == 'no start' else min(a, b), None if side == 'no end' else max(a, b)),
-    DAYS,
-    DAYS,
-    st.sampled_from(['both', 'no start', 'no end']),
-)
-
-
 def ones(texts):
     return np.ones((len(texts), 2))
-
-
-@given(st.lists(st.none() | SPANS, min_size=1, max_size=12), SPANS, st.data())
-@settings(max_examples=25)
-def test_the_filter_alone_is_passes(times, during, data):
-    snippets = [Snippet(f't{number}', f'text {number}', (), time) for number, time in enumerate(times)]
-    exclude = data.draw(st.sets(st.sampled_from([snippet.id for snippet in snippets] + ['5', 'x', _point_id('t0')])))
-    client = QdrantClient(':memory:')
-    fill_qdrant(client, 'some', snippets, ones)
-    for span in (during, None):
-        shown = _qdrant_filter(exclude, span, None, Fields())
-        left = client.query_points('some', [1.0, 0.0], limit=50, query_filter=shown).points
-        assert {point.payload['id'] for point in left} == {
-            snippet.id for snippet in snippets if passes(snippet, exclude, span)
-        }
 
 
 def other_collection(
@@ -200,7 +172,6 @@ def test_bad_input_is_an_error():
         from_qdrant(client, 'turns', embed, Fields(text='body')).search('x')
 
 
-@pytest.mark.filterwarnings('error')
 def test_filling_twice_is_filling_once():
     client, embedded = QdrantClient(':memory:'), []
 
@@ -231,19 +202,3 @@ def test_another_snippet_under_a_known_id_is_refused():
     )  # a field that is not ours makes no other snippet
     fill_qdrant(client, 'turns', TURNS[:1], embed)
     assert client.retrieve('turns', [_point_id('D1:1')])[0].payload['mood'] == 'glad'
-
-
-@pytest.mark.parametrize('faster', [True, False])
-def test_two_processes_make_one_collection(faster, monkeypatch):
-    client, answers = QdrantClient(':memory:'), iter([False, faster])
-    if faster:
-        fill_qdrant(client, 'turns', TURNS[:3], embed)
-    else:
-        monkeypatch.setattr(client, 'create_collection', lambda *_, **__: 1 / 0)
-    monkeypatch.setattr(client, 'collection_exists', lambda collection: next(answers))  # it comes after the question
-    if faster:
-        fill_qdrant(client, 'turns', TURNS[:5], embed)
-        assert client.count('turns').count == 5
-    else:
-        with pytest.raises(ZeroDivisionError):
-            fill_qdrant(client, 'turns', TURNS[:5], embed)
