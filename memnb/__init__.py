@@ -54,7 +54,7 @@ _HOMES = {
     'evaluation.examples': ('ExampleLM', 'example_trace'),
     'evaluation.judge': ('Judge', 'calibrate_judge'),
     'evaluation.experiment': ('Experiment',),
-    'views.figures': ('trace_figure', 'evolution_figure'),
+    'views.figures': ('trace_figure',),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)

@@ -18,12 +18,11 @@ from matplotlib.textpath import text_to_path
 from PIL import Image
 
 from ..core.trace import count_of, printable, RouteStep, SearchStep, Seen, StateStep, ToolStep, Trace
-from ..memma.probe_repair import Evolution
 from ..mragent.loop import WalkStep
 from .traces import safe
 
 # %% auto #0
-__all__ = ['trace_figure', 'figure_html', 'evolution_figure']
+__all__ = ['trace_figure', 'figure_html']
 
 # %% ../../nbs/8_use/09_figures.ipynb #fg000005
 _WIDTH = 960  # points, as a slide of 13.3 inches
@@ -37,7 +36,6 @@ _TONES = {  # of a box: fill, edge
     'gain': ('#dff3e4', '#15803d'),
     'gap': ('#fdf0d2', '#a16207'),
     'route': ('#f0e6fa', '#7e22ce'),
-    'error': ('#fbe3e3', '#b91c1c'),
     'plain': ('#f3f3f1', '#6b6b68'),
 }
 
@@ -112,12 +110,6 @@ class _Canvas:
         self.axes.add_patch(patch)
         self.bottom = max(self.bottom, y + height)
         return _Box(x, y, width, y + height)
-
-    def heads(self, columns: Iterable[_Column], y: float, names: Iterable[str]) -> float:
-        "Write the names of columns, and return where the body begins."
-        for (x, width), name in zip(columns, names):
-            self.write(x, y, name, width, _SIZE, color=_QUIET, weight='bold')
-        return y + 26
 
     def arrow(self, start: tuple, end: tuple, dashed: bool = False, bend: float = 0) -> None:
         "Draw an arrow between two points, over the boxes."
@@ -232,7 +224,10 @@ def _walk_figure(trace: Trace, title: str) -> Figure:
     canvas = _Canvas(title, trace.question)
     kept_ids = {id for step in trace.steps if isinstance(step, WalkStep) for id in step.kept}
     columns = [(_MARGIN, 200), (_MARGIN + 236, 200), (_MARGIN + 472, _WIDTH - 2 * _MARGIN - 472)]
-    y = canvas.heads(columns, canvas.bottom + 16, ('cue', 'tag', 'content'))
+    y = canvas.bottom + 16
+    for (x, width), name in zip(columns, ('cue', 'tag', 'content')):
+        canvas.write(x, y, name, width, color=_QUIET, weight='bold')
+    y += 26
     woken, drawn_ids, passed = {}, set(), 0
     calls: list[ToolStep] = []
     for step in trace.steps:
@@ -347,41 +342,3 @@ def figure_html(
     picture.save(small, 'png', optimize=True)
     encoded = base64.b64encode(small.getvalue()).decode()
     return f'<img alt="{safe(alt)}" style="max-width:100%" src="data:image/png;base64,{encoded}">'
-
-# %% ../../nbs/8_use/09_figures.ipynb #fg000020
-def evolution_figure(
-    evolution: Evolution,
-    title: str = '',  # the finding; '': the outcome in a line
-) -> Figure:
-    """Return a cycle of probe and repair as one picture: each probe that failed, what the memory answered, and the repair.
-
-    MemMA, section 4.2. At most three failed probes are drawn; those that passed are counted."""
-    headline = f'Session {evolution.session}, before it is committed: {evolution.headline}'
-    canvas = _Canvas(title or headline, headline if title else '')
-    names = ('a probe of the session', 'the memory answers', 'the repair', 'asked again')
-    columns = _columns(4, gap=24)
-    y = canvas.heads(columns, canvas.bottom + 16, names)
-    cycles = zip(evolution.before, evolution.after or evolution.before)
-    failed = [(before, after) for before, after in cycles if not before.passed]
-    for (before, after), repair in list(zip(failed, evolution.repairs))[:3]:
-        probe = before.probe
-        small = f'expected: {probe.answer} ({_turn_list(probe.sources, 3)})'
-        texts = [(probe.question, 'search', small), (f'✗ {before.answer}', 'error', before.fault)]
-        if repair.fact is None:
-            texts.append((f'none: {repair.reason}', 'plain'))
-        else:
-            small = f'{repair.action.lower()}, from {_turn_list(repair.fact.sources, 3)}'
-            texts.append((repair.fact.text, 'route', small))
-        texts.append((f'✓ {after.answer}', 'gain') if after.passed else (f'✗ {after.answer}', 'error'))
-        boxes = [canvas.box(column, y, *text) for column, text in zip(columns, texts)]
-        for left, right in zip(boxes, boxes[1:]):
-            canvas.link(left, right)
-        y = max(box.bottom for box in boxes) + 12
-    passed, remarks = len(evolution.before) - len(failed), []
-    if passed:
-        remarks.append(f'{count_of(passed, "other probe")} passed at once')
-    if len(failed) > 3:
-        remarks.append(f'{len(failed) - 3} more failed')
-    if remarks:
-        canvas.write(_MARGIN, y + 4, '; '.join(remarks), 600, _SIZE - 1, color=_QUIET)
-    return canvas.figure()

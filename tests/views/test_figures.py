@@ -8,11 +8,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from memnb.core.trace import Bullet, printable, RouteStep, SearchStep, Seen, StateStep, ToolStep, Trace
-from memnb.memma.bank import Entry
-from memnb.memma.probe_repair import Evolution, ProbeResult, Repair
-from memnb.memma.prompts import Probe
 from memnb.mragent.loop import WalkStep
-from memnb.views.figures import _lines, evolution_figure, trace_figure
+from memnb.views.figures import _lines, trace_figure
 
 pytestmark = pytest.mark.filterwarnings('ignore:Glyph')  # the font has no Chinese
 WORDS = st.text(st.sampled_from('abcmWiäß漢🙂$\\_^{}<>& \n\u202e'), min_size=1, max_size=80)
@@ -185,33 +182,7 @@ def test_a_walk_shows_what_the_answer_rests_on_and_where_a_cue_came_from():
     assert len(dashed) == 1
 
 
-def probed(passed, again=True):
-    probe = Probe(question='How many people came?', answer='sixty-one', kind='single', sources=('D14:3',))
-    fact = Entry('m9', 'Sixty-one people came.', ('D14:3',))
-    repair = Repair(probe, 'missing', fact, 'Sixty-one people', 'INSERT', 'm9')
-    before = [ProbeResult(probe, 'many', False, fault='missing')] * (not passed) + [
-        ProbeResult(probe, 'sixty-one', True)
-    ] * passed
-    after = [ProbeResult(probe, 'sixty-one', again)] * len(before)
-    return Evolution('D14', tuple(before), (repair,) * (not passed), tuple(after))
-
-
-@pytest.mark.parametrize('again', [True, False])
-def test_a_failed_probe_is_shown_with_its_repair(again):
-    figure = check(evolution_figure(probed(False, again), 'The number is written back'))
-    texts = [text.get_text() for text in figure.axes[0].texts]
-    assert {
-        '✗ many',
-        'missing',
-        f'{"✓" if again else "✗"} sixty-one',
-        'insert, from D14:3',
-        'The number is written back',
-    } <= set(texts)
-
-
-def test_a_session_without_failures_says_so_and_figures_are_the_same_twice():
-    texts = [text.get_text() for text in check(evolution_figure(probed(True))).axes[0].texts]
-    assert '1 other probe passed at once' in texts
+def test_figures_are_the_same_twice():
     files = [io.BytesIO(), io.BytesIO()]
     for file in files:
         trace_figure(state_trace()).savefig(file, format='png', metadata={'Software': None})
