@@ -33,7 +33,7 @@ _HOMES = {
     'retrieval.bm25': ('LexicalIndex',),
     'retrieval.vectors': ('MiniLMEmbedder', 'OpenAIEmbedder', 'DenseIndex'),
     'retrieval.hybrid': ('HybridIndex',),
-    'retrieval.reranked': ('reranked',),
+    'retrieval.reranked': ('Reranked',),
     'retrieval.turns': ('TurnMemory',),
     'retrieval.learned': ('LearnedRanker', 'fit_ranker'),
     'memr3.router': ('RouterLimits', 'route'),

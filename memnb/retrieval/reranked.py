@@ -35,11 +35,18 @@ class _Kept:
 
 
 class Reranked(Searchable):
-    "A store whose candidates are ranked anew. Made by `reranked`."
+    """A store whose candidates are ranked as `HybridIndex` ranks turns.
+
+    Words are weighed among the candidates, and neighbours are those that are candidates, too."""
 
     takes_known = True
 
-    def __init__(self, store: Store, k: int, **options: Any):
+    def __init__(
+        self,
+        store: Store,
+        k: int = 200,  # candidates that are asked for
+        **options: Any,  # of `HybridIndex`
+    ):
         check_count('k', k, 1)
         self.retriever, self.k, self.options = as_retriever(store), k, options
         embedder = options.get('embedder', WordLlamaEmbedder())
@@ -69,16 +76,5 @@ class Reranked(Searchable):
         index.add(snippets.values())
         return index.search(query, k, exclude=exclude, known=known)
 
-
-def reranked(
-    store: Store,
-    k: int = 200,  # candidates that are asked for
-    **options: Any,  # of `HybridIndex`
-) -> Reranked:
-    """Return a store whose candidates are ranked as `HybridIndex` ranks turns.
-
-    Words are weighed among the candidates, and neighbours are those that are candidates, too."""
-    return Reranked(store, k, **options)
-
 # %% auto #0
-__all__ = ['Reranked', 'reranked']
+__all__ = ['Reranked']

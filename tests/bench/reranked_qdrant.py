@@ -16,7 +16,7 @@ from memnb.core.conversation import turn_snippets
 from memnb.evaluation.beam import load_beam
 from memnb.evaluation.searches import asked_questions, CUTS
 from memnb.retrieval.hybrid import HybridIndex
-from memnb.retrieval.reranked import reranked
+from memnb.retrieval.reranked import Reranked
 
 
 def main():
@@ -39,7 +39,7 @@ def main():
     print(f'{len(snippets):,} messages, {len(asked)} questions')
     for name, memory in {
         'Qdrant alone': store,
-        f'its {options.k} best reranked': reranked(store, options.k),
+        f'its {options.k} best reranked': Reranked(store, options.k),
         'HybridIndex': index,
     }.items():
         rows, seconds = [], []

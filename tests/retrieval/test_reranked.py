@@ -12,7 +12,7 @@ from memnb.core.retriever import as_retriever, passes
 from memnb.core.time import TimeSpan
 from memnb.retrieval.bm25 import LexicalIndex
 from memnb.retrieval.hybrid import HybridIndex
-from memnb.retrieval.reranked import reranked
+from memnb.retrieval.reranked import Reranked
 
 texts = st.lists(st.sampled_from('red boat. sea sail blue storm Ana?'.split()), min_size=1, max_size=9).map(' '.join)
 
@@ -51,7 +51,7 @@ def test_it_shows_the_candidates_of_the_store_in_the_order_of_our_index(make, tu
     exclude = data.draw(st.lists(st.sampled_from([turn.id for turn in turns] + ['unknown']), max_size=4, unique=True))
     during = data.draw(st.sampled_from([None, TimeSpan.day(datetime(2024, 1, 2).date())]))
     options = {'embedder': Letters(), 'words': 3, 'names': ['Ana', 'Ben']}
-    store = reranked(make(turns), most, **options)
+    store = Reranked(make(turns), most, **options)
     hits = store.search(query, k, exclude=exclude, during=during)
     asked = as_retriever(make(turns)).search(query, max(most, k + len(exclude)), during=during)
     mine = HybridIndex(**options)
@@ -65,7 +65,7 @@ def test_it_shows_the_candidates_of_the_store_in_the_order_of_our_index(make, tu
 
 def test_the_evidence_so_far_moves_the_ranking_over_a_store_too():
     turns = [Snippet(f's{place}', text) for place, text in enumerate(['red boat', 'red boats sail', 'blue storm'])]
-    store, index = reranked(repeating(turns), embedder=Letters()), HybridIndex(Letters())
+    store, index = Reranked(repeating(turns), embedder=Letters()), HybridIndex(Letters())
     index.add(turns)
     assert store.takes_known and store.search('storm', 3, known=['s0']) == index.search('storm', 3, known=['s0'])
 
@@ -74,16 +74,16 @@ def test_how_much_of_a_text_is_shown_is_said_here_and_not_by_the_store():
     inner = HybridIndex(Letters(), words=2, shown=1)
     inner.add([Snippet('a', 'red boat. blue sea. a storm.')])
     assert inner.search('boat')[0].snippet.excerpt == 'red boat.\n[…]'
-    [hit] = reranked(inner, embedder=Letters(), shown=None).search('boat')
+    [hit] = Reranked(inner, embedder=Letters(), shown=None).search('boat')
     assert hit.snippet.excerpt == 'red boat. blue sea. a storm.'
 
 
 def test_a_number_of_candidates_is_needed():
     with pytest.raises(ValueError, match='k: expected'):
-        reranked([], 0)
+        Reranked([], 0)
     with pytest.raises(TypeError):
-        reranked(lexical([])).search('boat', during='2024')
-    assert reranked(lexical([])).search('boat') == []
+        Reranked(lexical([])).search('boat', during='2024')
+    assert Reranked(lexical([])).search('boat') == []
 
 
 def test_candidates_of_two_conversations_may_share_a_place():
@@ -92,5 +92,5 @@ def test_candidates_of_two_conversations_may_share_a_place():
         for chat in ('ana', 'ben')
         for place in range(3)
     ]
-    hits = reranked(lambda query: store, 6).search('boat 1', 6)
+    hits = Reranked(lambda query: store, 6).search('boat 1', 6)
     assert {hit.snippet.id for hit in hits} == {snippet.id for snippet in store}
