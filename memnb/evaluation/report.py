@@ -50,9 +50,7 @@ class RunFolder:
         text = f'{len(self.records):,} rows; {len(self.results.failed):,} failed'
         if 'not asked' not in self.provenance:
             return f'{text}. The run has not ended, or was killed.'
-        lost = sum(self.provenance.get('sessions lost', {}).values())
-        more = f' {lost:,} sessions could not be read into the memories.' if lost else ''
-        return f'{text}; {self.results.missing:,} questions were not asked.{more}'
+        return '. '.join([text, *self.results.notes])
 
     def questions(self) -> Iterator[dict]:
         "Yield each question with its rows; traces are read one question at a time."

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -195,20 +195,6 @@ def test_a_bug_in_a_method_is_a_failed_row_and_costs_no_other(tmp_path):
     results = grid(plain('broken', breaks_at='walk 3 near place 2'), plain()).run(tmp_path)
     assert [one.error for one in results.failed.itertuples()] == ['ZeroDivisionError: a bug in a method']
     assert len(results.rows) == 16 and results.failed.position.tolist() == [2]
-
-
-def test_a_task_that_the_executor_takes_back_is_told(tmp_path):
-    class Lazy(ThreadPoolExecutor):
-        """Does nothing, and says so."""
-
-        def submit(self, run):
-            future = Future()
-            future.cancel()
-            future.set_running_or_notify_cancel()
-            return future
-
-    with pytest.raises(ExperimentError, match='2 tasks broke; the first: CancelledError'):
-        grid().run(tmp_path, Lazy(1))
 
 
 # --- killed
@@ -487,14 +473,3 @@ def test_one_conversation_with_every_question_is_estimated_to_the_token():
 def test_only_what_a_model_does_costs_something(lms, phases):
     found = estimate(Experiment(['remem-s'], [small_sample()], baselines=(), **lms), 1)
     assert {phase for phase, _ in found.index if phase != 'all'} == phases
-
-
-@pytest.mark.parametrize('name', ['experiment.json', 'tasks'])
-def test_the_folder_of_an_older_version_is_refused_and_stays_as_it_is(name, tmp_path):
-    (tmp_path / name).mkdir() if name == 'tasks' else (tmp_path / name).write_text('{}')
-    (tmp_path / 'results.json').write_text('old')
-    with pytest.raises(
-        ExperimentError, match=f'has {name}, which an older version of memnb wrote: name another folder'
-    ):
-        Experiment(['rag'], {'s': [load_sample()]}).run(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, 'results.json'])
