@@ -22,6 +22,7 @@ from functools import cache
 from itertools import count
 from math import inf
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from . import __version__
@@ -62,7 +63,7 @@ def _methods() -> list[str]:
     """Return the methods that are compared where none are named: one search, and the loop of each paper."""
     from memnb.evaluation.registry import METHODS
 
-    return [name for name, method in METHODS.items() if method.compared and name != 'remem-s']
+    return [name for name, method in METHODS.items() if method.compared]
 
 
 @contextmanager
@@ -335,12 +336,6 @@ def _bench(options: argparse.Namespace) -> int:
     return main_grid(options)
 
 
-def _paper(options: argparse.Namespace) -> int:
-    from memnb.evaluation.papers import main_paper
-
-    return main_paper(options)
-
-
 def _fit(options: argparse.Namespace) -> None:
     from memnb.evaluation.datasets import load_octet
     from memnb.evaluation.registry import data_hash, load_dataset, named_option
@@ -372,23 +367,11 @@ def _fit(options: argparse.Namespace) -> None:
             print('    these weights do harm there: use them only for conversations of another kind')
 
 
-def _report(options: argparse.Namespace) -> int:
-    from memnb.evaluation.report import main_report
-
-    return main_report(options)
-
-
-def _data(options: argparse.Namespace) -> int:
-    from memnb.evaluation.registry import data_command
-
-    return data_command(options)
-
-
 def _serve(options: argparse.Namespace) -> None:
     from memnb.adapters.mcp_server import serve
 
     with _model(options) as lm:
-        serve(options.path, options.namespace, options.method, lm, options.memory)
+        serve(options.memory, options.method, lm)
 
 # %% ../nbs/8_use/07_cli.ipynb #31ed1dc5
 class _Parser(argparse.ArgumentParser):
@@ -411,76 +394,91 @@ def _key_and_json(text: str) -> tuple[str, Any]:
     return key, json.loads(value)
 
 
-_MODEL = argparse.ArgumentParser(add_help=False)
-_MODEL.add_argument('--model', help='a served model that answers in the place of the rules')
-_MODEL.add_argument('--base-url', help='its server, with the OpenAI interface (default: $OPENAI_BASE_URL)')
-_MODEL.add_argument('--temperature', type=_number_or_none, default=0, help="of its sampling (default: 0), or 'none'")
-_MODEL.add_argument('--timeout', type=float, help='seconds until it answers (default: 60, or 600 on this machine)')
-_MODEL.add_argument(
-    '--extra', type=_key_and_json, action='append', metavar='KEY=JSON', help='a further field of its requests'
-)
-
-_LOCAL = argparse.ArgumentParser(add_help=False)
-_LOCAL.add_argument(
-    '--local', metavar='FILE', help="a model in a GGUF file, served on this machine (pip install 'memnb[local]')"
-)
-
-_CHAT = argparse.ArgumentParser(add_help=False)
-_CHAT.add_argument('--conversation', help='the id of one, where there are several')
-_CHAT.add_argument('--dates', metavar='ORDER', help='dmy, mdy or ymd, where 03/04/2024 is ambiguous')
-
-_METHOD = argparse.ArgumentParser(add_help=False)
-_METHOD.add_argument('--method', default='memr3', help='how it is answered (default: memr3); an unknown one lists all')
-
-_BENCHMARK = argparse.ArgumentParser(add_help=False)
-_BENCHMARK.add_argument('--data', required=True, help="the benchmark file, or 'octet', which is bundled")
-_BENCHMARK.add_argument('--dataset', default='locomo', help='its kind (default: locomo); see `memnb data`')
-
-_EMBEDDER = argparse.ArgumentParser(add_help=False)
-_EMBEDDER.add_argument(
-    '--embedder', metavar='NAME', help="a served model, module:function, or 'none' (default: WordLlama)"
-)
-
-_SETTINGS = argparse.ArgumentParser(add_help=False, parents=[_EMBEDDER])
-_SETTINGS.add_argument(
-    '--settings',
-    choices=['memnb', 'paper'],
-    help="'paper': those that the paper reports, printed with their sources (default: memnb; of `memnb paper`: paper)",
-)
-_SETTINGS.add_argument(
-    '--chunk', type=_positive, metavar='TOKENS', help='search runs of turns of this length (default: single turns)'
-)
-_SETTINGS.add_argument('--rerank', metavar='MODULE:FUNCTION', help='from pairs (query, text) to scores (default: none)')
-_SETTINGS.add_argument(
-    '--ranker', metavar='FILE', help="of `memnb fit`, or 'none': words and vectors alone (default: the shipped one)"
-)
-
-_RUN = argparse.ArgumentParser(add_help=False)
-_RUN.add_argument(
-    '--k', type=_positive, help="turns read for a question (default: 25; with the paper's settings as it does)"
-)
-_RUN.add_argument('--stop', action='store_true', help='a method may stop before it has read them')
-_RUN.add_argument('--questions', type=_positive, help='a sample of so many, from all over (default: all)')
-_RUN.add_argument('--repeats', type=_positive, default=1, help='how often each question is asked')
-_RUN.add_argument('--seed', type=int, help='of models that take one; each repeat has the next')
-_RUN.add_argument('--out', help='a folder for rows, tables and traces; the same command goes on there')
-_RUN.add_argument('--workers', type=_positive, help='how many conversations at a time (default: one for each core)')
-_RUN.add_argument('--build-model', help="writes the memories; 'rules': none (default: as --model)")
-_RUN.add_argument(
-    '--role-model',
-    metavar='ROLE=MODEL',
-    action='append',
-    default=[],
-    help='answers one role, such as probes; may be repeated',
-)
-_RUN.add_argument('--judge', help='mark the answers: lenient, strict, longmemeval, or rubric for BEAM')
-_RUN.add_argument('--judge-model', help="marks; 'rules': a rule (default: as --model)")
-_RUN.add_argument('--judge-base-url', help='its server (default: as --base-url)')
-_RUN.add_argument('--budget', type=_positive, help='stop before a call when so many tokens are spent')
-_RUN.add_argument('--estimate', action='store_true', help='print calls and tokens to come, and ask nothing')
-
-_JSON = argparse.ArgumentParser(add_help=False)
-_JSON.add_argument('--json', action='store_true', help='print one JSON object: the trace, or the figures')
+_SHARED: dict[str, dict[str, dict[str, Any]]] = {  # options of several commands, as `add_argument` takes them, by group
+    'model': {
+        '--model': {'help': 'a served model that answers in the place of the rules'},
+        '--base-url': {'help': 'its server, with the OpenAI interface (default: $OPENAI_BASE_URL)'},
+        '--temperature': {'type': _number_or_none, 'default': 0, 'help': "of its sampling (default: 0), or 'none'"},
+        '--timeout': {'type': float, 'help': 'seconds until it answers (default: 60, or 600 on this machine)'},
+        '--extra': {
+            'type': _key_and_json,
+            'action': 'append',
+            'metavar': 'KEY=JSON',
+            'help': 'a further field of its requests',
+        },
+    },
+    'local': {
+        '--local': {
+            'metavar': 'FILE',
+            'help': "a model in a GGUF file, served on this machine (pip install 'memnb[local]')",
+        },
+    },
+    'chat': {
+        '--conversation': {'help': 'the id of one, where there are several'},
+        '--dates': {'metavar': 'ORDER', 'help': 'dmy, mdy or ymd, where 03/04/2024 is ambiguous'},
+    },
+    'method': {
+        '--method': {
+            'default': 'memr3',
+            'help': 'how it is answered (default: memr3); an unknown one lists all',
+        },
+    },
+    'benchmark': {
+        '--data': {'required': True, 'help': "the benchmark file, or 'octet', which is bundled"},
+        '--dataset': {'default': 'locomo', 'help': 'its kind (default: locomo); see `memnb data`'},
+    },
+    'embedder': {
+        '--embedder': {
+            'metavar': 'NAME',
+            'help': "a served model, module:function, or 'none' (default: WordLlama)",
+        },
+    },
+    'settings': {
+        '--settings': {
+            'choices': ['memnb', 'paper'],
+            'help': "'paper': those that the paper reports, printed with their sources "
+            '(default: memnb; of `memnb paper`: paper)',
+        },
+        '--chunk': {
+            'type': _positive,
+            'metavar': 'TOKENS',
+            'help': 'search runs of turns of this length (default: single turns)',
+        },
+        '--rerank': {'metavar': 'MODULE:FUNCTION', 'help': 'from pairs (query, text) to scores (default: none)'},
+        '--ranker': {
+            'metavar': 'FILE',
+            'help': "of `memnb fit`, or 'none': words and vectors alone (default: the shipped one)",
+        },
+    },
+    'run': {
+        '--k': {
+            'type': _positive,
+            'help': "turns read for a question (default: 25; with the paper's settings as it does)",
+        },
+        '--stop': {'action': 'store_true', 'help': 'a method may stop before it has read them'},
+        '--questions': {'type': _positive, 'help': 'a sample of so many, from all over (default: all)'},
+        '--repeats': {'type': _positive, 'default': 1, 'help': 'how often each question is asked'},
+        '--seed': {'type': int, 'help': 'of models that take one; each repeat has the next'},
+        '--out': {'help': 'a folder for rows, tables and traces; the same command goes on there'},
+        '--workers': {
+            'type': _positive,
+            'help': 'how many conversations at a time (default: one for each core)',
+        },
+        '--build-model': {'help': "writes the memories; 'rules': none (default: as --model)"},
+        '--role-model': {
+            'metavar': 'ROLE=MODEL',
+            'action': 'append',
+            'default': [],
+            'help': 'answers one role, such as probes; may be repeated',
+        },
+        '--judge': {'help': 'mark the answers: lenient, strict, longmemeval, or rubric for BEAM'},
+        '--judge-model': {'help': "marks; 'rules': a rule (default: as --model)"},
+        '--judge-base-url': {'help': 'its server (default: as --base-url)'},
+        '--budget': {'type': _positive, 'help': 'stop before a call when so many tokens are spent'},
+        '--estimate': {'action': 'store_true', 'help': 'print calls and tokens to come, and ask nothing'},
+    },
+    'json': {'--json': {'action': 'store_true', 'help': 'print one JSON object: the trace, or the figures'}},
+}
 
 # %% ../nbs/8_use/07_cli.ipynb #bd5debfa
 def _parser() -> argparse.ArgumentParser:
@@ -488,61 +486,94 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument('--version', action='version', version=f'memnb {__version__}')
     commands = parser.add_subparsers(metavar='COMMAND', required=True)
 
-    def command(name: str, run: Callable, words: str, *shared: argparse.ArgumentParser) -> Callable:
-        """Add a command with the options that it shares; return what adds an option of its own."""
-        subparser = commands.add_parser(name, help=words, parents=shared)
+    def command(
+        name: str,
+        run: Callable | str,  # a function of the options, or its dotted path in memnb, imported when it is run
+        words: str,
+        groups: str = '',  # of `_SHARED`, parted by blanks
+        own: dict[str, dict[str, Any]] = {},  # further options
+    ) -> None:
+        """Add a command with its options."""
+        subparser = commands.add_parser(name, help=words)
         subparser.set_defaults(run=run)
-        return subparser.add_argument
+        for options in [*map(_SHARED.get, groups.split()), own]:
+            for option, settings in options.items():
+                subparser.add_argument(option, **settings)
 
-    add = command('demo', _demo, 'ask the bundled conversation a few questions', _MODEL, _LOCAL)
-    add('--out', default='memnb-report.html', help='the report (default: memnb-report.html)')
-    add('--questions', type=_positive, help='how many (default: all; 1 with --local)')
-
-    add = command('ask', _ask, 'ask a conversation one question', _MODEL, _LOCAL, _SETTINGS, _CHAT, _METHOD, _JSON)
-    add('question', metavar='QUESTION')
-    add('--data', help="a chat: a file or folder of any kind, or 'octet' (default: the bundled sample)")
-    add('--memory', metavar='FILE', help='or what `memnb remember` has kept')
-    add('--k', type=_positive, help='how many turns may be read (default: as the method does)')
-    add('--steps', action='store_true', help='print how the answer was found, too')
-
-    add = command('remember', _remember, 'add a conversation to a memory that stays', _CHAT)
-    add('chat', metavar='CHAT', help="a file or folder of any kind, or '-' for stdin")
-    add('--memory', metavar='FILE', required=True, help='the memory; a new one is made')
-
+    demo = {
+        '--out': {'default': 'memnb-report.html', 'help': 'the report (default: memnb-report.html)'},
+        '--questions': {'type': _positive, 'help': 'how many (default: all; 1 with --local)'},
+    }
+    command('demo', _demo, 'ask the bundled conversation a few questions', 'model local', demo)
+    ask = {
+        'question': {'metavar': 'QUESTION'},
+        '--data': {'help': "a chat: a file or folder of any kind, or 'octet' (default: the bundled sample)"},
+        '--memory': {'metavar': 'FILE', 'help': 'or what `memnb remember` has kept'},
+        '--k': {'type': _positive, 'help': 'how many turns may be read (default: as the method does)'},
+        '--steps': {'action': 'store_true', 'help': 'print how the answer was found, too'},
+    }
+    groups = 'model local embedder settings chat method json'
+    command('ask', _ask, 'ask a conversation one question', groups, ask)
+    remember = {
+        'chat': {'metavar': 'CHAT', 'help': "a file or folder of any kind, or '-' for stdin"},
+        '--memory': {'metavar': 'FILE', 'required': True, 'help': 'the memory; a new one is made'},
+    }
+    command('remember', _remember, 'add a conversation to a memory that stays', 'chat', remember)
     command('lab', _lab, 'open the notebooks; further options go to JupyterLab')
-
-    add = command('serve', _serve, 'a memory for assistants, by the Model Context Protocol', _MODEL, _METHOD)
-    add('--mcp', action='store_true', required=True, help='speak it on stdin and stdout')
-    add('--path', default='~/.memnb', help='the folder of the memories (default: ~/.memnb)')
-    add('--namespace', default='memory', help='which of them (default: memory)')
-    add('--memory', metavar='FILE', help='or one file, as `memnb remember` makes it')
-
-    add = command('bench', _bench, 'methods on every question of a file', _MODEL, _SETTINGS, _BENCHMARK, _RUN, _JSON)
-    add('--methods', metavar='A,B', help='default: plain retrieval and the four methods')
-    add('--memories', metavar='A,B', help='each over every one of: turns, gists, cues, bank (default: its own)')
-    yes_or_no = argparse.BooleanOptionalAction
-    add('--full-context', action=yes_or_no, default=True, help='a row for the whole conversation (default: yes)')
-    add('--categories', metavar='A,B', help="of questions (default: all but LoCoMo's adversarial)")
-
-    add = command('paper', _paper, 'tables of a paper, beside what it reports', _MODEL, _SETTINGS, _RUN, _JSON)
-    add('paper', choices=['memr3', 'remem', 'mragent', 'memma'])
-    add('--tables', metavar='A,B', help='by name; a wrong one lists all (default: those on LoCoMo)')
-    add('--data', help='the benchmark file; it is not ours to ship')
-
-    add = command('fit', _fit, 'a ranking of turns, learned from questions with evidence', _BENCHMARK, _EMBEDDER)
-    add('--out', default='ranker.json', help='the ranker (default: ranker.json)')
-
-    add = command('report', _report, 'a page of what a bench found: tables, plots, and every trace')
-    add('folder', metavar='DIR', help='the --out of a bench')
-    add('--out', help='the page (default: DIR/report.html)')
-
-    add = command('data', _data, 'the benchmarks that are known, and where they come from')
-    add('get', nargs='?', choices=['get'], help='download one')
-    add('name', nargs='?', metavar='NAME', help='which')
-    add('--out', default='.', help='the folder (default: this one)')
-    add('--url', help='a mirror')
-    add('--yes', action='store_true', help='the licence is known and kept')
-
+    serve = {
+        '--mcp': {'action': 'store_true', 'required': True, 'help': 'speak it on stdin and stdout'},
+        '--memory': {
+            'metavar': 'FILE',
+            'default': '~/.memnb/turns-memory.sqlite',
+            'help': 'the memory, as `memnb remember` makes it (default: ~/.memnb/turns-memory.sqlite)',
+        },
+    }
+    command('serve', _serve, 'a memory for assistants, by the Model Context Protocol', 'model method', serve)
+    bench = {
+        '--methods': {'metavar': 'A,B', 'help': 'default: plain retrieval and the four methods'},
+        '--memories': {
+            'metavar': 'A,B',
+            'help': 'each over every one of: turns, gists, cues, bank (default: its own)',
+        },
+        '--full-context': {
+            'action': argparse.BooleanOptionalAction,
+            'default': True,
+            'help': 'a row for the whole conversation (default: yes)',
+        },
+        '--categories': {'metavar': 'A,B', 'help': "of questions (default: all but LoCoMo's adversarial)"},
+    }
+    groups = 'model embedder settings benchmark run json'
+    command('bench', _bench, 'methods on every question of a file', groups, bench)
+    paper = {
+        'paper': {'choices': ['memr3', 'remem', 'mragent', 'memma']},
+        '--tables': {'metavar': 'A,B', 'help': 'by name; a wrong one lists all (default: those on LoCoMo)'},
+        '--data': {'help': 'the benchmark file; it is not ours to ship'},
+    }
+    groups = 'model embedder settings run json'
+    command('paper', 'evaluation.papers.main_paper', 'tables of a paper, beside what it reports', groups, paper)
+    fit = {'--out': {'default': 'ranker.json', 'help': 'the ranker (default: ranker.json)'}}
+    words = 'a ranking of turns, learned from questions with evidence'
+    command('fit', _fit, words, 'benchmark embedder', fit)
+    report = {
+        'folder': {'metavar': 'DIR', 'help': 'the --out of a bench'},
+        '--out': {'help': 'the page (default: DIR/report.html)'},
+    }
+    command(
+        'report',
+        'evaluation.report.main_report',
+        'a page of what a bench found: tables, plots, and every trace',
+        own=report,
+    )
+    data = {
+        'get': {'nargs': '?', 'choices': ['get'], 'help': 'download one'},
+        'name': {'nargs': '?', 'metavar': 'NAME', 'help': 'which'},
+        '--out': {'default': '.', 'help': 'the folder (default: this one)'},
+        '--url': {'help': 'a mirror'},
+        '--yes': {'action': 'store_true', 'help': 'the licence is known and kept'},
+    }
+    command(
+        'data', 'evaluation.registry.data_command', 'the benchmarks that are known, and where they come from', own=data
+    )
     return parser
 
 
@@ -569,7 +600,8 @@ def main(
         options = parse(arguments)
         if getattr(options, 'json', False) and hasattr(sys.stdout, 'reconfigure'):
             sys.stdout.reconfigure(encoding='utf-8')
-        code = options.run(options)
+        run = resolve_name(f'memnb.{options.run}') if isinstance(options.run, str) else options.run
+        code = run(options)
         print(end='', flush=True)
         return code or 0
     except SystemExit as stop:  # --help and --version

@@ -223,30 +223,23 @@ def mcp_server(tools: MemoryTools) -> Any:
 
 # %% ../../nbs/8_use/03_mcp_server.ipynb #991fe5cf
 def serve(
-    folder: str | Path,  # where the memories are kept
-    namespace: str = 'memory',  # which of them
+    memory: str | Path,  # the file; it is made where there is none, with its folder
     method: str = 'memr3',
     lm: Any = None,
-    file: str | Path | None = None,  # one memory at a path of its own, in place of folder and namespace
 ) -> None:
     """Serve one client on stdin and stdout; ends the process. A ValueError for a bad option, an ImportError without `mcp`."""
     from memnb.evaluation.registry import METHODS
 
     if method not in METHODS:
         raise ValueError(f'--method: expected one of {", ".join(METHODS)}, got {method!r}')
-    if not re.fullmatch(r'[a-z0-9][a-z0-9_-]{0,47}', namespace):
-        raise ValueError(
-            f'--namespace: expected up to 48 of a-z, 0-9, - and _, the first a letter or digit, got {namespace!r:.80}'
-        )
     try:
         import mcp.server  # noqa: F401
     except ImportError:
         raise needs('mcp') from None
     os.umask(0o077)  # files are for their owner alone
-    path = Path(folder).expanduser()
-    if file is None:
-        path.mkdir(parents=True, exist_ok=True)
-    store = TurnStore(file or path / f'turns-{namespace}.sqlite')
+    path = Path(memory).expanduser()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    store = TurnStore(path)
 
     def leave(code: int) -> None:
         closing = threading.Thread(target=store.close, daemon=True)

@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ..core.build import with_progress
 from ..core.conversation import Conversation, Session, Snippet, Turn, UnknownTurn
 from ..core.messages import as_conversation
 from ..core.names import People
@@ -98,14 +99,12 @@ class TurnStore(Searchable):
         """Store those turns of a conversation that are not there yet, all or none; return them with their ids.
 
         A turn is there if one with its speaker, text and time is, and there as often as the conversation has it."""
-        from tqdm import tqdm
-
         conversation = as_conversation(messages)
         with self._file.transaction() as file, self._naming(file) as people:
             cursor = file.execute('SELECT speaker, text, said, COUNT(*) FROM turns GROUP BY 1, 2, 3')
             stored = Counter({tuple(key): count for *key, count in cursor})
             added = []
-            for turn in tqdm(conversation.turns, 'remembering', delay=2, disable=None, leave=False):
+            for turn in with_progress(conversation.turns, 'remembering'):
                 time = turn.time or conversation.session_of(turn.id).time
                 key = (people.of(turn.speaker), turn.content, time.isoformat() if time else None)
                 if stored[key]:

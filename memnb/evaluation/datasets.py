@@ -627,7 +627,7 @@ def load_passages(path: str | Path) -> Conversation:
     return Conversation(name, sessions, questions)
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #013dccd7
-class DownloadError(Exception):
+class DownloadError(DatasetError):
     "A file that was not fetched, or is not used."
 
 
@@ -669,7 +669,9 @@ def download(
         f'{source.title}\nfrom:    {url}\nto:      {target}\nSHA-256: {source.sha256}\nlicence: {source.licence}, {source.licence_url}\n{source.terms}'
     )
     if not agreed:
-        raise DownloadError(f'{source.title}: not fetched, since nobody agreed to its terms')
+        raise DownloadError(
+            f'{source.title}: not fetched, since nobody agreed to its terms: agreed=True, or --yes, says that you do'
+        )
     try:
         pooch.get_logger().setLevel('WARNING')
         pooch.retrieve(url, f'sha256:{source.sha256}', source.file, folder)

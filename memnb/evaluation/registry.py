@@ -162,21 +162,14 @@ def _print_line(line: str) -> None:
 
 
 def data_command(options: Any) -> int:
-    "Run `memnb data` and `memnb data get NAME`; return the exit code."
+    "Run `memnb data` and `memnb data get NAME`; return the exit code. `DownloadError`."
     if options.name is None:
         print(_listing())
         return 0
     sources = {name: dataset.source for name, dataset in DATASETS.items() if dataset.source}
-    try:
-        if options.name not in sources:
-            raise DownloadError(f'no data set {options.name!r:.80} can be fetched; there are: {", ".join(sources)}')
-        source, folder = sources[options.name], options.out or '.'
-        path = download(source, folder, url=options.url, agreed=options.yes, tell=_print_line)
-    except DownloadError as error:
-        hint = '' if options.yes else '; --yes says that you agree to the terms'
-        _print_line(f'memnb: {printable(str(error))}{hint}')
-        return 2
-    print(path)
+    if options.name not in sources:
+        raise DownloadError(f'no data set {options.name!r:.80} can be fetched; there are: {", ".join(sources)}')
+    print(download(sources[options.name], options.out, url=options.url, agreed=options.yes, tell=_print_line))
     return 0
 
 # %% ../../nbs/6_evaluation/05_registry.ipynb #50efa35c
@@ -405,7 +398,14 @@ METHODS = {
             'an agent with five tools over gists and facts (REMem)',
             tools='REMem',
         ),
-        Method('remem-s', 'remem.loop.REMemS', MEMORIES['gists'], 'its single step (REMem-S)', tools='REMem'),
+        Method(
+            'remem-s',
+            'remem.loop.REMemS',
+            MEMORIES['gists'],
+            'its single step (REMem-S)',
+            tools='REMem',
+            compared=False,
+        ),
         Method(
             'mragent',
             'mragent.loop.MRAgent',

@@ -7,12 +7,12 @@ import threading
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
+from memnb import cli
 from memnb.evaluation.datasets import download, DownloadError, load_jsonl, Source
-from memnb.evaluation.registry import data_command, Dataset, DATASETS
+from memnb.evaluation.registry import Dataset, DATASETS
 
 CONTENT = bytes(range(256)) * 8
 RIGHT = hashlib.sha256(CONTENT).hexdigest()
@@ -159,10 +159,6 @@ def test_without_pooch_the_extra_is_named(fetched, monkeypatch):
         fetched()
 
 
-def options(**more):
-    return SimpleNamespace(**{'name': None, 'out': None, 'yes': False, 'url': None} | more)
-
-
 @pytest.fixture
 def toy(server, monkeypatch):
     monkeypatch.setitem(
@@ -176,16 +172,16 @@ def toy(server, monkeypatch):
 
 @pytest.mark.parametrize('yes', [True, False])
 def test_the_command_shows_the_terms_and_needs_a_yes(toy, server, tmp_path, capsys, yes):
-    assert data_command(options(name='toy', out=str(tmp_path / 'x'), yes=yes)) == (0 if yes else 2)
+    assert cli.main(['data', 'get', 'toy', '--out', str(tmp_path / 'x'), *['--yes'][:yes]]) == (0 if yes else 2)
     out, err = capsys.readouterr()
     assert 'CC0' in err and bool(server.asked) == yes
     assert out == (f'{tmp_path / "x" / "toy.bin"}\n' if yes else '')
-    assert yes or '--yes says that you agree' in err.splitlines()[-1]
+    assert yes or '--yes, says that you do' in err.splitlines()[-1]
 
 
 def test_errors_of_the_command_are_one_harmless_line(toy, tmp_path, capsys):
-    for more in ({'name': 'lokomo'}, {'name': 'toy', 'url': 'gopher://\x1b[31mx'}):
-        assert data_command(options(out=str(tmp_path), yes=True, **more)) == 2
+    for more in (['lokomo'], ['toy', '--url', 'gopher://\x1b[31mx']):
+        assert cli.main(['data', 'get', '--out', str(tmp_path), '--yes', *more]) == 2
         out, err = capsys.readouterr()
         assert out == '' and err.splitlines()[-1].startswith('memnb: ') and '\x1b' not in err
 

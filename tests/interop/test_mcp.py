@@ -37,7 +37,8 @@ NOON = datetime(2024, 7, 1, 12)
 
 def words(folder, *options):
     """The command line of the server."""
-    return [sys.executable, '-m', 'memnb.cli', 'serve', '--mcp', '--path', str(folder), *options]
+    memory = str(folder / 'turns-memory.sqlite')
+    return [sys.executable, '-m', 'memnb.cli', 'serve', '--mcp', '--memory', memory, *options]
 
 
 TELLS_ITS_NUMBER = """
@@ -185,7 +186,7 @@ def test_calls_at_once_are_all_answered_in_their_order(use):
 
 
 def test_killed_in_the_middle_of_many_it_loses_nothing_that_it_acknowledged(use, folder):
-    """A second process on the same namespace is killed while it remembers; the first one sees what it had acknowledged."""
+    """A second process on the same memory is killed while it remembers; the first one sees what it had acknowledged."""
     acknowledged, numbers = {}, itertools.count()
 
     async def until_killed():
@@ -411,9 +412,7 @@ def test_each_method_answers_an_empty_memory_and_one_that_changes(method, tmp_pa
     [
         (['serve'], 'required: --mcp'),
         (['serve', '--mcp', '--method', 'guess'], '--method: expected one of rag'),
-        (['serve', '--mcp', '--namespace', '../x'], '--namespace: expected up to 48'),
         (['serve', '--mcp', '--base-url', 'http://x'], '--base-url needs --model'),
-        (['serve', '--mcp', '--namespace', 'bad', '--path', '{folder}'], 'expected an SQLite file'),
         (['serve', '--mcp', '--memory', '{folder}/turns-bad.sqlite'], 'expected an SQLite file'),
     ],
 )
@@ -428,13 +427,14 @@ def test_what_cannot_be_served_is_one_line(options, expected, tmp_path, capsys, 
 
 def test_a_remembered_file_is_served(tmp_path):
     (tmp_path / 'chat.txt').write_text('Ada: I sold the boat to my sister.\nBen: Good.\n')
-    assert cli.main(['remember', '--memory', str(tmp_path / 'my.db'), str(tmp_path / 'chat.txt')]) == 0
+    memory = str(tmp_path / 'turns-memory.sqlite')
+    assert cli.main(['remember', '--memory', memory, str(tmp_path / 'chat.txt')]) == 0
 
     async def ask():
-        async with connected(tmp_path / 'none', '--memory', str(tmp_path / 'my.db')) as session:
+        async with connected(tmp_path) as session:
             return await call(session, 'ask', question='To whom was the boat sold?')
 
-    assert 'sister' in asyncio.run(ask()).data['answer'] and not (tmp_path / 'none').exists()
+    assert 'sister' in asyncio.run(ask()).data['answer']
 
 
 def test_without_the_sdk_it_says_what_to_install(capsys, monkeypatch):
