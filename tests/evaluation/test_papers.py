@@ -51,11 +51,6 @@ def test_every_row_answers_a_short_conversation_and_can_be_sent_to_a_process(pap
         assert trace.error is None and trace.read, name
 
 
-def test_systems_of_other_people_say_what_they_need():
-    needs = {system for paper in PAPERS.values() for table in paper.tables.values() for system in table.needs}
-    assert needs >= {'Zep', 'A-Mem', 'LangMem', 'LightMem', 'MemoryOS', 'HippoRAG 2'}
-
-
 PLAIN = {'prompts': 'paper'}
 ANSWERED = {'may_refuse': False, **PLAIN}
 OF_REMEM = {'prompts': 'paper', 'synonymy': 0.8}

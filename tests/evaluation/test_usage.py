@@ -156,14 +156,6 @@ def test_a_model_that_goes_the_same_way_costs_what_the_dry_run_said(name):
     assert sum(usage.calls for usage in before.usage.values()) == len(dry.said) > 0
 
 
-def test_a_dry_run_changes_nothing_but_the_cost():
-    call, plain = (lm.call(ANSWER, question='Who?', lines=[]) for lm in (DryRunLM(), RuleLM(render=True)))
-    assert (
-        replace(call, usage=Usage(), reply=plain.reply) == plain and call.reply.model_dump() == plain.reply.model_dump()
-    )
-    assert call.usage.calls == 1 and call.usage.estimated
-
-
 @given(st.integers(0, 30_000))
 @settings(max_examples=10)
 def test_a_run_spends_more_than_its_budget_by_less_than_one_call(limit):

@@ -147,19 +147,6 @@ def test_models_do_not_mix():
     assert client.count('turns').count == 3  # nothing was put in on the way
 
 
-@pytest.mark.parametrize(
-    'rows', [lambda texts: np.full((len(texts), 256), np.nan), lambda texts: np.ones(256), lambda texts: []]
-)
-def test_vectors_that_are_none_are_an_error(rows):
-    client = QdrantClient(':memory:')
-    fill_qdrant(client, 'turns', TURNS[:3], embed)
-    with pytest.raises(ValueError, match='expected .* rows of finite numbers'):
-        from_qdrant(client, 'turns', rows).search('x')
-    with pytest.raises(ValueError, match='expected .* rows of finite numbers'):
-        fill_qdrant(client, 'other', TURNS[:3], rows)
-    assert not client.collection_exists('other')
-
-
 def test_bad_input_is_an_error():
     client = QdrantClient(':memory:')
     with pytest.raises(ValueError, match='nowhere not found'):
