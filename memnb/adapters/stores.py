@@ -225,14 +225,6 @@ def from_pandas(
     return Adapted(index.search)
 
 # %% ../../nbs/8_use/01_stores.ipynb #49b8995a
-def _qdrant_models() -> Any:
-    try:
-        from qdrant_client import models
-    except ImportError:
-        raise needs('qdrant-client') from None
-    return models
-
-
 def _point_id(id: str) -> str:
     return str(uuid5(NAMESPACE_URL, f'memnb:{id}'))
 
@@ -245,14 +237,6 @@ def _embed_rows(embed: Callable[[list[str]], Any], texts: list[str], size: int |
             f'collection {collection!r:.80}: expected vectors of {size} dimensions, got {rows.shape[1]}'
         )
     return rows
-
-
-def _make_collection(client: Any, collection: str, embed: Any) -> None:
-    """Make a collection that knows the name of its embedder."""
-    models = _qdrant_models()
-    size = _embed_rows(embed, ['memory'], None, collection).shape[1]
-    vectors = models.VectorParams(size=size, distance=models.Distance.COSINE)
-    client.create_collection(collection, vectors, metadata={'embedder': getattr(embed, 'name', None)})
 
 
 def _vector_params(client: Any, collection: str, embed: Any, using: str | None) -> Any:
@@ -284,7 +268,10 @@ def fill_qdrant(
     """Write snippets into a collection; one that is there already is not written again.
 
     A `DuplicateSnippet` for two different ones with one id, an `EmbedderMismatch` where the vectors are of another model."""
-    models = _qdrant_models()
+    try:
+        from qdrant_client import models
+    except ImportError:
+        raise needs('qdrant-client') from None
     payloads: dict[str, dict] = {}  # by the id of the point
 
     def check(stored: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
@@ -295,7 +282,10 @@ def fill_qdrant(
         payload = {**fields_of(snippet, names), names.text: snippet.text}
         check(payloads.setdefault(_point_id(snippet.id), payload), payload)
     if not client.collection_exists(collection):
-        _make_collection(client, collection, embed)
+        size = _embed_rows(embed, ['memory'], None, collection).shape[1]
+        vectors = models.VectorParams(size=size, distance=models.Distance.COSINE)
+        # with the name of the embedder: vectors of another model would be compared without any error
+        client.create_collection(collection, vectors, metadata={'embedder': getattr(embed, 'name', None)})
     size = _vector_params(client, collection, embed, None).size
     ids = list(payloads)
     for start in range(0, len(ids), batch):
