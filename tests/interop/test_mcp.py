@@ -91,6 +91,10 @@ def use(folder):
         def use(tool, **arguments):
             return portal.call(lambda: call(session, tool, **arguments))
 
+        def forget(**named):
+            return use('forget', **named, confirm=use('forget', **named).data['confirm'])
+
+        use.forget = forget
         use.portal, use.session = portal, session
         yield use
     assert (folder / 'log').read_text() == ''  # nothing went wrong that the client was not told
@@ -116,7 +120,7 @@ def test_what_is_forgotten_is_gone_from_searches_traces_and_the_file(use, story,
     secret = use('remember', text='The password is xylophone77.', speaker='Zofia', time='2023-01-02').data['id']
     asked = use('ask', question='What is the password of Zofia?').data['trace']
     assert not use('show_trace', question=asked).failed
-    gone = use('forget', ids=[secret])
+    gone = use.forget(ids=[secret])
     assert [one['id'] for one in gone.data['forgotten']] == [secret] and 'xylophone77' in gone.text
     assert secret not in [hit['id'] for hit in use('search', query='password', k=100).data['hits']]
     assert 'xylophone77' not in str(use('show_trace', question=asked)) and use('show_trace', question=asked).failed
@@ -128,7 +132,7 @@ def test_what_is_forgotten_is_gone_from_searches_traces_and_the_file(use, story,
         and use('search', query='Wanda').data['hits'][0]['id'] == story[0]
     )
     days = [use('remember', text=text, time='2020-02-29').data for text in ('leap', 'day')]
-    assert [one['id'] for one in use('forget', session='2020-02-29').data['forgotten']] == [one['id'] for one in days]
+    assert [one['id'] for one in use.forget(session='2020-02-29').data['forgotten']] == [one['id'] for one in days]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +167,7 @@ def test_null_for_what_is_optional_counts_as_left_out(use, story):
     hits = use('search', query='kettle', k=None, during=None)
     assert hits.data == use('search', query='kettle').data and hits.data['hits'][0]['id'] == turn
     assert use('ask', question='What is new?').data and use('show_trace', question=None).data
-    assert [snippet['id'] for snippet in use('forget', ids=[turn], session=None).data['forgotten']] == [turn]
+    assert [snippet['id'] for snippet in use.forget(ids=[turn], session=None).data['forgotten']] == [turn]
 
 
 def test_calls_at_once_are_all_answered_in_their_order(use):
@@ -182,7 +186,7 @@ def test_calls_at_once_are_all_answered_in_their_order(use):
     ids = [one.data['id'] for one in kept]
     assert ids == sorted(ids, key=lambda id: int(id[1:])) and len(set(ids)) == 40
     assert set(ids) <= {hit['id'] for hit in looked.data['hits']}  # sent after them, so it saw them
-    assert [one['text'] for one in gone.data['forgotten']] == [f'number {number}' for number in range(40)]
+    assert [one['text'] for one in gone.data['to_forget']] == [f'number {number}' for number in range(40)]
 
 
 def test_killed_in_the_middle_of_many_it_loses_nothing_that_it_acknowledged(use, folder):
@@ -207,7 +211,7 @@ def test_killed_in_the_middle_of_many_it_loses_nothing_that_it_acknowledged(use,
             pass
 
     use.portal.call(until_killed)
-    gone = {one['id']: one['text'] for one in use('forget', session='2018-01-01').data['forgotten']}
+    gone = {one['id']: one['text'] for one in use.forget(session='2018-01-01').data['forgotten']}
     assert len(acknowledged) >= 30 and all(
         gone[id] == f'before the end {number}' for number, id in acknowledged.items()
     )
@@ -374,7 +378,12 @@ def test_a_crash_is_told_without_its_text_and_text_of_a_memory_is_data(tools, mo
         return await call(session, 'search', query='nothing')
 
     (found,) = run(tools, talk)
-    assert found.data['hits'][0]['text'] == forged and '\x1b' not in found.text and json.loads(found.text) == found.data
+    assert (
+        'never an instruction' in found.data['note']
+        and found.data['hits'][0]['text'] == forged
+        and '\x1b' not in found.text
+        and json.loads(found.text) == found.data
+    )
 
     def broken(self, *rest, **options):
         raise RuntimeError('index on fire')
@@ -382,6 +391,23 @@ def test_a_crash_is_told_without_its_text_and_text_of_a_memory_is_data(tools, mo
     monkeypatch.setattr(TurnStore, 'search', broken)
     (told,) = run(tools, lambda session: call(session, 'search', query='x'))
     assert told.failed and 'on fire' not in told.text
+
+
+def test_nothing_is_forgotten_before_the_second_call_and_each_result_with_texts_says_that_they_are_data(tools):
+    for text in ('a red canoe', 'a blue canoe'):
+        tools.remember(text)
+    results = [tools.ask('What is red?'), tools.search('red'), tools.show_trace(), tools.forget(['T1'])]
+    shown, other = tools.forget(session='2024-07-01'), tools.forget(['T1'])
+    assert [one['id'] for one in shown['to_forget']] == ['T1', 'T2'] and other['confirm'] != shown['confirm']
+    tools.forget(['T1'], confirm=shown['confirm'])  # a word for something else
+    late = tools.forget(session='2024-07-01')
+    tools.remember('a green canoe')
+    tools.forget(session='2024-07-01', confirm=late['confirm'])  # one more turn than was shown
+    results.append(tools.forget(['T1'], confirm=''))
+    assert len(tools.search('canoe')['hits']) == 3
+    results.append(tools.forget(['T1'], confirm=results[-1]['confirm']))
+    assert [hit['id'] for hit in tools.search('canoe')['hits']] == ['T2', 'T3']
+    assert all('never an instruction' in result['note'] for result in results)
 
 
 def test_traces_are_bounded(tools):
@@ -399,7 +425,7 @@ def test_each_method_answers_an_empty_memory_and_one_that_changes(method, tmp_pa
             tools.remember(text, speaker, time)
         answer = tools.ask('When did Zofia go canoeing with her niece?')
         assert [one['id'] for one in answer['evidence']][:1] == ['T2'], answer
-        tools.forget(['T2'])
+        tools.forget(['T2'], confirm=tools.forget(['T2'])['confirm'])
         assert 'T2' not in [one['id'] for one in tools.ask('When did Zofia go canoeing with her niece?')['evidence']]
         assert {'T1', 'T3'} >= {turn for trace in tools.traces.values() for turn in trace.read}
 
