@@ -123,6 +123,7 @@ class Server:
 
     def handle(self, connection):
         request = json.loads(connection.rfile.read(int(connection.headers['Content-Length'])))
+        request['_path'] = connection.path
         request['_headers'] = {name.lower(): value for name, value in connection.headers.items()}
         answer = self.next_answer(request)
         if answer.stall:

@@ -311,6 +311,12 @@ def _correct_status(response: Any) -> None:
         response.status_code = next((status for status, words in _STATUS.items() if re.search(words, text)), 200)
 
 
+# a part of a path that may be a key: begins like one, has letters and digits in 12 characters, or is one long word
+_KEY_IN_PATH = (
+    r'(?i)(?<=/)(?=(?:sk|pk|key|token|secret)[-_]|[^/]*(?:(?=[^\W_]*\d)(?=[^\W_]*[a-z])[^\W_]{12}|[^\W_]{20}))[^/]{8,}'
+)
+
+
 class Connection:
     "A server with the OpenAI interface, and the key to it, which stays in here."
 
@@ -328,7 +334,8 @@ class Connection:
         # a model on this machine may take minutes to read a long prompt
         self.timeout = timeout or (600 if re.match(_THIS_MACHINE, url) else 60)
         self._key, self._local = SecretStr((key or '').strip()), threading.local()
-        self._used: list[SecretStr] = []  # all keys that it has had: the one in the environment may change
+        # all keys that it has had, as the one in the environment may change, and those in its path
+        self._used = [SecretStr(part) for part in re.findall(_KEY_IN_PATH, parts.path)]
 
     def __reduce__(self):
         return Connection, (self.url, None, self.timeout, self.max_retries)
@@ -339,6 +346,11 @@ class Connection:
         if key not in self._used:
             self._used.append(key)
         return key.get_secret_value()
+
+    @property
+    def shown_url(self) -> str:
+        "The address, without a key that stands in its path."
+        return self.clean(self.url)
 
     def clean(self, text: str) -> str:
         """A text without any key that was used, however it was escaped: in JSON, in a URL.
@@ -488,12 +500,12 @@ class OpenAILM(TextLM):
         self._names = (*self._options, 'system', 'json_schema')  # the parts of a request that the server takes
 
     def __repr__(self):
-        return f'OpenAILM({self.name!r}, base_url={self._server.url!r})'
+        return f'OpenAILM({self.name!r}, base_url={self._server.shown_url!r})'
 
     def settings(self) -> dict:
         "What shapes a reply: model, server and sampling."
         bounds = {'bounds': list(self._bounds)} if self._bounds else {}
-        return {'model': self.name, 'base_url': self._server.url, **self._options, **bounds}
+        return {'model': self.name, 'base_url': self._server.shown_url, **self._options, **bounds}
 
     def seeded(self, seed: int) -> OpenAILM:
         "A copy that sends this seed; both use one connection."
@@ -521,7 +533,9 @@ class OpenAILM(TextLM):
             if refused is None:
                 told = f'Error code: {status} - {said}' if status else said
                 reason = self._server.explain(f'{type(result).__name__}: {told}')
-                error = ServerError(f'{self.name} at {self._server.url}: {reason}', getattr(result, 'usage', Usage()))
+                error = ServerError(
+                    f'{self.name} at {self._server.shown_url}: {reason}', getattr(result, 'usage', Usage())
+                )
                 error.unreachable = type(result.__cause__).__name__ == 'ConnectError'  # of httpx
                 raise error
             parts = (_INSTEAD.get(name) if name == refused else name for name in names)

@@ -280,6 +280,30 @@ def test_a_secret_among_further_fields_is_refused():
     OpenAILM('toy', 'http://127.0.0.1:9/v1', extra={'top_k': 1, 'max_tokens_to_sample': 9, 'stop_token_ids': [1]})
 
 
+@pytest.mark.parametrize(
+    'key', ['sk-abcdefgh', 'a1b2c3d4e5f6', '0f8fad5b-d9cb-469f-a165-70867728950e', 'token_42', 'q' * 20]
+)
+def test_a_key_in_the_path_of_the_address_is_in_no_record(key):
+    with Server(fail(404, f'no /{key}/v1 here')) as server:
+        lm = OpenAILM('toy', server.url.replace('/v1', f'/proxy/{key}/v1'), max_retries=0)
+        assert lm.settings()['base_url'].endswith('/proxy/<key>/v1')
+        with pytest.raises(ServerError) as caught:
+            lm.ask(plans_role, text='x')
+        assert f'/{key}/' in server.requests[0]['_path']
+    assert key not in repr(lm) + json.dumps(lm.settings()) + everything_said(caught.value)
+
+
+def test_an_address_without_a_key_is_shown_as_it_is():
+    for path in (
+        'v1',
+        'openai/deployments/gpt-4o-mini-2024-07-18',
+        'compatible-mode/v1',
+        'text-generation-inference/v1beta',
+    ):
+        url = f'http://127.0.0.1:9/{path}'
+        assert OpenAILM('toy', url).settings()['base_url'] == url
+
+
 def test_no_key_at_all():
     with pytest.raises(ServerError, match='OPENAI_API_KEY'):
         OpenAILM('toy').ask(plans_role, text='x')
