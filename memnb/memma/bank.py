@@ -366,7 +366,7 @@ class _Extent(NamedTuple):
     last: int = 0  # the number of the last change
     id_count: int = 0  # ids given
     forgotten: int = 0  # times that something was forgotten in the file, at the last one here
-    seal: str = ''  # over all changes
+    seal: str = ''  # over all changes; of the namespace '', over the failed sessions of all
 
 
 @dataclass(frozen=True)
@@ -393,7 +393,7 @@ class Journal(MemoryFile):
     "The changes of all namespaces, in one SQLite file or in memory. Raises `MemoryFileError`."
 
     def __init__(self, path: str | Path | None = None):
-        super().__init__(path, 'memory-bank', _TABLES, format=2)
+        super().__init__(path, 'memory-bank', _TABLES, format=3)
 
     def extent(self, namespace: str) -> _Extent:
         "Return how far a namespace has come; '' stands for every namespace without a row."
@@ -401,7 +401,8 @@ class Journal(MemoryFile):
         for _, *fields, checksum in rows[:1]:
             if checksum != row_checksum(*rows[0][:-1]):
                 raise MemoryFileError(f'{self.path}: the extent of {namespace!r:.80} is damaged')
-            return _Extent(*fields)
+            extent = _Extent(*fields)
+            return extent if rows[0][0] == namespace else _Extent(forgotten=extent.forgotten)
         return _Extent()
 
     def _put_extent(self, file: sqlite3.Connection, namespace: str, extent: _Extent) -> None:
@@ -469,13 +470,24 @@ class Journal(MemoryFile):
         self.sweep(wait=False)
         return extent
 
+    def _seal_failed(self) -> str:
+        "Return the seal over the failed sessions of all namespaces, as they are now."
+        rows = self.rows("SELECT name, value FROM memory WHERE name LIKE 'failed in %'")
+        return self.seal(row_checksum(*row) for row in rows)
+
     def _failed_in(self, namespace: str) -> dict:
-        "Return the sessions that could not be written into a namespace, as JSON values."
+        "Return the sessions that could not be written into a namespace, as JSON values; inside a transaction."
+        if self._seal_failed() != self.extent('').seal:
+            raise MemoryFileError(
+                f'{self.path}: damaged: failed sessions are not as they were written, or have vanished'
+            )
         rows = self.rows('SELECT value FROM memory WHERE name = ?', f'failed in {namespace}')
-        text = rows[0][0] if rows else ''
-        if text and text[:16] != row_checksum(text[16:]):
-            raise MemoryFileError(f'{self.path}: the failed sessions of {namespace!r:.80} are damaged')
-        return json.loads(text[16:] or '{}')
+        return json.loads(rows[0][0]) if rows else {}
+
+    def failed_in(self, namespace: str) -> dict:
+        "Return the sessions that could not be written into a namespace, as JSON values."
+        with self.transaction('DEFERRED'):
+            return self._failed_in(namespace)
 
     def _note_failed(self, namespace: str, before: dict, after: dict) -> None:
         "Write what became of the sessions that could not be written; others may have noted sessions meanwhile."
@@ -489,8 +501,8 @@ class Journal(MemoryFile):
             records |= {id: record for id, record in after.items() if before.get(id) != record}
             file.execute('DELETE FROM memory WHERE name = ?', (name,))
             if records:
-                text = canonical_json(records)
-                file.execute('INSERT INTO memory VALUES (?, ?)', (name, row_checksum(text) + text))
+                file.execute('INSERT INTO memory VALUES (?, ?)', (name, canonical_json(records)))
+            self._put_extent(file, '', self.extent('')._replace(seal=self._seal_failed()))
             file.execute(UNSWEPT)
         self.sweep(wait=False)
 
@@ -511,8 +523,9 @@ class Journal(MemoryFile):
             gone = [change for change in changes if change.number not in numbers]
             rows = [self._row(namespace, change) for change in kept]
             if rows != [self._row(namespace, change) for change in changes]:
-                count = self.extent('').forgotten + 1
-                self._put_extent(file, '', _Extent(forgotten=count))
+                general = self.extent('')
+                count = general.forgotten + 1
+                self._put_extent(file, '', general._replace(forgotten=count))
                 seal = self.seal(row[-1] for row in rows)
                 self._put_extent(file, namespace, _Extent(extent.last, id_count, count, seal))
                 file.execute('DELETE FROM changes WHERE namespace = ?', (namespace,))
@@ -821,7 +834,7 @@ class MemoryBank(Searchable):
     @contextmanager
     def failed_sessions(self) -> Iterator[FailedSessions]:
         "Give `failed` as the file has it, and write back what becomes of it inside."
-        before, spent = self.journal._failed_in(self.namespace), self.failed.usage
+        before, spent = self.journal.failed_in(self.namespace), self.failed.usage
         self.failed = FailedSessions.from_json(before)
         self.failed.usage = spent
         try:

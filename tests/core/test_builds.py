@@ -259,7 +259,7 @@ def test_a_damaged_failed_session_names_the_file(tmp_path):
     with closing(sqlite3.connect(tmp_path / 'a')) as file:
         file.execute("UPDATE memory SET value = replace(value, 'stairs', 'stares')")
         file.commit()
-    with pytest.raises(MemoryFileError, match="a: the failed sessions of 'default' are damaged"):
+    with pytest.raises(MemoryFileError, match="a: damaged: failed sessions are not as they were written"):
         MemMA(tmp_path / 'a')
 
 

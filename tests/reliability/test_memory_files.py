@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from memnb.adapters.turn_store import TurnStore
 from memnb.core import storage
+from memnb.core.conversation import Session, Turn
 from memnb.core.models import RecordedLM, RecordError, ScriptedLM
 from memnb.core.roles import Role
 from memnb.core.storage import MemoryFile, MemoryFileError
@@ -178,6 +179,33 @@ def test_a_row_that_has_vanished_is_an_error(tmp_path, begun, sql):
     if isinstance(owner, TurnStore):
         with closing(TurnStore(path)) as again, pytest.raises(MemoryFileError, match='damaged'):
             again.conversation()
+
+
+@pytest.mark.parametrize(
+    'sql',
+    [
+        "DELETE FROM memory WHERE name = 'failed in default'",
+        "UPDATE memory SET name = 'failed in theirs' WHERE name = 'failed in default'",
+        "UPDATE memory SET value = (SELECT value FROM memory WHERE name = 'failed in ours') WHERE name = 'failed in default'",
+        "DELETE FROM extents WHERE namespace = ''",
+    ],
+)
+def test_failed_sessions_that_have_vanished_are_an_error(tmp_path, sql):
+    """Otherwise nobody would try them again."""
+    path = tmp_path / 'file'
+    with closing(bank_with_a_secret(path)) as bank:
+        for space in ('default', 'ours'):
+            with bank.within(space).failed_sessions() as failed:
+                failed.sessions['D9'] = Session('D9', (Turn('D9:1', 'Ada', 'Hi.'),))
+                failed['D9'] = f'no reply in {space}'
+        assert bank.journal.namespaces() == ('default',)
+        bank.forget(['m1'])  # they stay
+    with closing(MemoryBank(path)) as again:
+        assert [*again.failed] == ['D9']
+    with closing(sqlite3.connect(path)) as file, file:
+        assert file.execute(sql).rowcount
+    with pytest.raises(MemoryFileError, match='damaged: failed sessions'):
+        MemoryBank(path)
 
 
 @pytest.mark.parametrize('begun', [bank_with_a_secret, store_with_a_secret, graph_with_a_secret])
