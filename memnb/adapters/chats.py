@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from ..core.conversation import ChatError, Conversation
 from ..core.messages import as_conversation, conversation_of, GAP, has_text, Message, text_of
+from ..core.storage import expect_file
 from ..core.time import parse_date, parse_datetime
 from ..core.timestamps import DATE, date_order, DATE_ORDERS, day_of_numbers, DayNumbers, is_missing
 from ..core.trace import mend
@@ -459,6 +460,7 @@ def _no_messages(path: Path, fault: str) -> ChatError:
 def _text_of(path: Path) -> str:
     "Return the text of a file. `ChatError` where it cannot be opened, is not text, or in another encoding."
     try:
+        expect_file(path)
         data = path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         why = getattr(error, 'strerror', None) or error

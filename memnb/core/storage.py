@@ -31,8 +31,8 @@ from .text import clear_text_caches
 from .trace import canonical_json, count_of
 
 # %% auto #0
-__all__ = ['UNSWEPT', 'Changes', 'MemoryFileError', 'ConflictError', 'MemoryFile', 'row_checksum', 'SessionExtract',
-           'DuplicateSession', 'UnknownSession', 'session_digest', 'SessionMemory']
+__all__ = ['UNSWEPT', 'Changes', 'MemoryFileError', 'ConflictError', 'expect_file', 'MemoryFile', 'row_checksum',
+           'SessionExtract', 'DuplicateSession', 'UnknownSession', 'session_digest', 'SessionMemory']
 
 # %% ../../nbs/1_core/09_storage.ipynb #684912ec
 class MemoryFileError(ValueError):
@@ -43,6 +43,12 @@ class ConflictError(RuntimeError):
     "Another owner has changed the file since this memory read it; nothing was written."
 
     usage: Any = None  # the `Usage` spent on it, where a method adds that
+
+
+def expect_file(path: str | Path) -> None:
+    "Raise OSError for a path at which is something else than a file: a FIFO or a device, which may never end."
+    if Path(path).exists() and not Path(path).is_file():
+        raise OSError(f'{path}: expected a file')
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
 from ..core.conversation import Conversation, Question, Session, Turn
+from ..core.storage import expect_file
 from .datasets import clock, DatasetError, Filled, placed, read_json, validate
 
 ABILITIES = (
@@ -141,6 +142,7 @@ def is_beam(path: str | Path) -> bool:
     if os.path.isdir(path):
         return bool(_chat_files(Path(path)))
     try:
+        expect_file(path)
         with open(path, encoding='utf-8') as file:
             return '"batch_number"' in file.read(200)
     except (OSError, ValueError):

@@ -30,6 +30,7 @@ from pydantic import (
 
 import memnb
 from ..core.conversation import Conversation, ConversationError, Question, Session, Turn
+from ..core.storage import expect_file
 from ..core.time import parse_datetime
 from ..core.trace import Text
 from .store import write_file
@@ -48,6 +49,7 @@ class DatasetError(ValueError):
 
 def _read_bytes(path: str | Path) -> bytes:
     try:
+        expect_file(path)
         return Path(path).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         raise DatasetError(f'{path}: cannot be opened: {error}') from None
@@ -403,6 +405,7 @@ def iter_json(path: str | Path) -> Iterator[Any]:
     except ImportError:
         raise ImportError("a large JSON file is read with ijson; this installs it: pip install 'memnb[eval]'") from None
     try:
+        expect_file(path)
         with open(path, 'rb') as file:
             base = int(file.peek(64).lstrip()[:1] == b'[')  # how deep a member lies
             depth, builder = 0, ObjectBuilder()

@@ -22,6 +22,7 @@ from ..core.conversation import Conversation, turn_snippets
 from ..core.loop import check_count, Loop, Setting
 from ..core.models import Model
 from ..core.roles import LM, RuleLM
+from ..core.storage import expect_file
 from ..core.trace import printable
 from .beam import load_beam
 from .datasets import bundled, corpus_path, DatasetError, download, DownloadError, placed, Source
@@ -113,6 +114,7 @@ def load_dataset(path: str | Path, kind: str = 'locomo') -> list[Conversation]:
 def _file_hash(path: Path) -> str:
     digest = hashlib.sha256()
     try:
+        expect_file(path)
         with open(path, 'rb') as file:
             while piece := file.read(1 << 20):
                 digest.update(piece)

@@ -13,7 +13,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from ..core.storage import MemoryFile, MemoryFileError, row_checksum
+from ..core.storage import expect_file, MemoryFile, MemoryFileError, row_checksum
 from ..core.trace import Trace
 from .rows import Row
 
@@ -135,8 +135,7 @@ def write_file(
     mode: int = 0o600,  # who may read it, less the umask; the default: its owner alone
 ) -> None:
     "Write a text file in place of another one, when it is complete. No link is followed."
-    if Path(path).exists() and not Path(path).is_file():
-        raise OSError(f'{path}: expected a file that can be replaced')
+    expect_file(path)
     draft = Path(path).parent / f'memnb-{token_hex(8)}'
     options = {'encoding': 'utf-8', 'errors': 'replace', 'newline': '\n'}
     try:

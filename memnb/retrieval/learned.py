@@ -17,6 +17,7 @@ import numpy as np
 import memnb
 from ..core.conversation import Conversation, turn_snippets
 from ..core.retriever import default_index
+from ..core.storage import expect_file
 from .features import FEATURES
 from .vectors import Embedder, WordLlamaEmbedder
 
@@ -61,6 +62,7 @@ class LearnedRanker:
     def load(cls, path: str | Path) -> LearnedRanker:
         "Read what `save` wrote. `ValueError` with the file's name for anything else."
         try:
+            expect_file(path)
             return cls(**json.loads(Path(path).read_text(encoding='utf-8')))
         except (OSError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(f'{path}: expected a ranker that `memnb fit` wrote: {error}') from None

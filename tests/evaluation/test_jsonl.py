@@ -2,14 +2,19 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memnb.adapters.chats import load_conversation
 from memnb.core.conversation import Conversation, Question, Session, Turn
 from memnb.core.names import clean_id
-from memnb.evaluation.datasets import DatasetError, load_jsonl, load_sample, save_jsonl
+from memnb.evaluation.beam import is_beam
+from memnb.evaluation.datasets import DatasetError, iter_json, load_jsonl, load_sample, read_json, save_jsonl
+from memnb.evaluation.registry import data_hash
+from memnb.retrieval.learned import LearnedRanker
 
 texts = st.text(max_size=10)
 ids = st.text(min_size=1, max_size=5).filter(str.strip)
@@ -137,3 +142,24 @@ def test_a_file_is_replaced_when_it_is_complete_and_no_link_is_followed(tmp_path
     with pytest.raises(DatasetError, match='cannot be written: .*expected a file'):
         save_jsonl([talk], tmp_path / 'pipe')
     assert sorted(path.name for path in tmp_path.iterdir()) == ['link', 'pipe', 'precious']
+
+
+def test_a_fifo_or_a_device_is_refused_by_what_reads_files(tmp_path):
+    """The one waits for ever, the other never ends."""
+    os.mkfifo(tmp_path / 'pipe')
+    readers = [
+        load_jsonl,
+        read_json,
+        load_conversation,
+        is_beam,
+        data_hash,
+        LearnedRanker.load,
+        lambda path: next(iter_json(path)),
+    ]
+    for read in readers:
+        for place in (tmp_path / 'pipe', Path('/dev/zero')):
+            if read is is_beam:
+                assert not read(place)
+            else:
+                with pytest.raises(ValueError, match='expected a file'):
+                    read(place)
