@@ -435,3 +435,15 @@ def test_a_data_frame_with_holes_is_read():
 def test_what_is_no_message_is_a_chat_error(messages):
     with pytest.raises(ChatError, match='expected'):
         as_conversation(messages)
+
+
+def test_one_note_says_that_seconds_since_1970_stand_among_times_on_another_clock():
+    seconds, zoned, bare = 1714557600, '2024-05-01T12:00:00+02:00', '2024-05-01T12:00:00'
+    for times, zones in (
+        ((seconds, zoned), '+02:00, UTC'),
+        ((bare, seconds), 'UTC, none'),
+        ((seconds, seconds + 60), ''),
+    ):
+        notes = as_conversation([{'content': 'Hi.', 'time': time} for time in times]).notes
+        in_zones = [note for note in notes if 'zones' in note]
+        assert in_zones == ([f'times in several zones ({zones}): each is kept as on its own clock'] if zones else [])

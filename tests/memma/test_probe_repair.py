@@ -12,6 +12,7 @@ from memnb.core.conversation import Session, Turn
 from memnb.memma.bank import DuplicateEntry, Edit
 from memnb.memma.bank import IndexStore, MemoryBank
 from memnb.core.roles import choose_roles
+from memnb.core.time import TimeSpan
 from memnb.memma.prompts import STYLES
 from memnb.memma.probe_repair import ProbeCycle, Evolution, evolve, Grounding
 from memnb.rules.memma import probes_rule
@@ -452,6 +453,32 @@ def test_a_trusted_repair_is_written_as_the_model_has_it_and_not_tested_again():
             assert ('1 repair not tested' in evolution.headline) == trust
             [repair] = evolution.repairs
             assert not trust or set(bank[repair.entry].sources) == {turn.id for turn in TALK.turns}
+
+
+@pytest.mark.parametrize('mark', ['WRONG', 'CORRECT'])
+def test_repairs_that_cost_one_probe_are_taken_back(mark):
+    bank = without('Lund')
+    before = list(bank)
+    marks = ['WRONG', 'CORRECT', 'CORRECT', 'WRONG', 'CORRECT', mark]
+    model = answering('nobody', 'Ben', 'Ana', marks=marks, repair=[TRUE_FACT])
+    options = {'speakers': SPEAKERS, 'roles': choose_roles(STYLES, 'paper')}
+    evolution = evolve(bank, TALK, model, probes=[OWN, *WHO[:2]], **options)
+    assert evolution.passed == (2, 2) and (list(bank) == before) == (mark == 'WRONG')
+
+
+def test_a_fact_without_a_date_that_is_merged_leaves_the_day_of_the_entry():
+    bank = MemoryBank(backend=words_only)
+    eve = TimeSpan.day(date(2024, 4, 30))
+    bank.add('Kwame baked a cake yesterday.', time=eve, speaker='Ben', sources=('D1:2',), said=EARLIER.time)
+    text = 'Kwame has baked a walnut cake for the party yesterday.'
+    fact = fact_of('Kwame has baked a walnut cake for the party.', 'has baked a walnut cake for the party', 'D2:4')
+    model = answering(
+        'nobody', marks=[[1]], repair=[fact], consolidate=[{'action': 'MERGE', 'target': 'm1', 'text': text}]
+    )
+    probes = [Probe('What has Kwame baked?', 'a walnut cake', sources=('D2:4',))]
+    evolution = evolve(bank, TALK, model, probes=probes, speakers=SPEAKERS)
+    assert evolution.repairs[0].action == 'MERGE' and evolution.repairs[0].fact.time == TimeSpan.day(TALK.time)
+    assert bank['m1'].time == eve and 'walnut' in bank['m1'].text
 
 
 def test_a_merge_that_is_not_done_as_asked_is_told_once():

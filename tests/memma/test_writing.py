@@ -273,6 +273,17 @@ def test_an_older_session_replaces_nothing_that_was_said_later():
     assert written.notes == ('S:1, edit 1: added, not an UPDATE: m1 was said later: Ines lives in Lund or Oslo.',)
 
 
+def test_an_update_of_the_same_day_replaces_whatever_the_hour():
+    """Messages of a day may come in any order, and a session often has one time for all of them."""
+    text = 'Ines lives in Lund or Oslo.'
+    for hour in (10, 23):
+        bank = MemoryBank(backend=words_only)
+        bank.add('Ines lives in Lund.', speaker='Ines', when=datetime(2024, 6, 1, 20))
+        lines = [line('UPDATE', text, 'S:1', entry='m1')]
+        written = written_by(bank, a_session(['I live in Oslo.'], datetime(2024, 6, 1, hour)), lines)
+        assert [entry.text.partition(' (before')[0] for entry in bank] == [text] and not written.notes
+
+
 def test_one_edit_is_written_for_a_chunk_where_one_is_asked_for():
     bank = a_bank()
     lines = [line('NONE', '', 'S:1', reason='a greeting'), line('ADD', 'one', 'S:1'), line('ADD', 'two', 'S:1')]

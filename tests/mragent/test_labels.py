@@ -169,6 +169,15 @@ class Life(RuleBasedStateMachine):
             assert reading(self.labels) == reading(fresh)
 
 
+def test_a_label_that_goes_takes_with_it_what_it_merged():
+    labels = Labels(0.55, Toy())
+    labels.add(['oboe', 'sad', 'sad oboe'])
+    middle, ends = cue_id('sad oboe'), [cue_id('oboe'), cue_id('sad')]
+    assert labels.merged(ends[0]) == tuple(sorted([*ends, middle]))
+    labels.remove(['sad oboe'])
+    assert [labels.merged(end) for end in ends] == [(end,) for end in ends]
+
+
 TestLife = Life.TestCase
 TestLife.settings = settings(max_examples=40, stateful_step_count=12)
 

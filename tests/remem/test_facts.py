@@ -5,11 +5,11 @@ from itertools import product
 from random import Random
 
 import pytest
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import assume, example, given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from memnb.remem.graph import FactTable, FIELDS, phrase_id
-from memnb.remem.facts import as_span, extent, Fact, OPERATORS, Window
+from memnb.remem.facts import as_span, extent, Fact, Gist, OPERATORS, Window
 from memnb.core.conversation import DuplicateSnippet
 from memnb.retrieval.index import UnknownSnippet
 from memnb.core.time import TimeSpan
@@ -103,6 +103,17 @@ def test_all_25_pairs_of_operators_agree_with_the_oracle(fact, start, end):
     for first, second in product(OPERATORS, OPERATORS):
         window = Window(start, end, first, second)
         assert window.passes(fact) == oracle(window, fact), (first, second)
+
+
+@given(spans, st.booleans(), windows)
+def test_a_half_open_gist_passes_as_the_fact_that_has_its_one_side(span, begins, window):
+    day = span.start if begins else span.end
+    assume(day is not None)
+    time = TimeSpan(day, None) if begins else TimeSpan(None, day)
+    side = {'start_time' if begins else 'end_time': TimeSpan.day(day)}
+    assert window.passes(Gist('g', 'Ana likes the boat.', time=time)) == oracle(
+        window, Fact.of('Ana', 'likes', 'boat', **side)
+    )
 
 
 def career(start=None, end=None, at=None):
