@@ -70,7 +70,7 @@ class MemoryTools:
         self.store, self.method, self.lm, self.clock = store, method, lm, clock
         self.traces: dict[str, Trace] = {}
         self._asked, self._memory, self._lock = 0, (None, None), threading.Lock()
-        self._to_confirm: tuple[str, list[Snippet]] = ('', [])  # the word for forgetting these turns
+        self._to_confirm: Any = None  # the turns that `forget` has shown, and the word for them
 
     def remember(
         self,
@@ -145,21 +145,14 @@ class MemoryTools:
             raise ToolError(
                 "ids or session: expected turns such as ['T3'] or a session such as '2024-05-08', got neither"
             )
-        word, shown = self._to_confirm
-        named = self.store.named(ids, session or None)
-        if not word or confirm != word or named != shown:
-            self._to_confirm = token_hex(4), named
-            return {
-                'note': _NOTE,
-                'forgotten': [],
-                'to_forget': [_data(snippet) for snippet in named],
-                'confirm': self._to_confirm[0],
-            }
-        self._to_confirm = '', []
-        snippets = self.store.forget([snippet.id for snippet in named])
+        turns = [_data(snippet) for snippet in self.store.forget(ids, session or None, really=False)]
+        agreed, self._to_confirm = self._to_confirm == (turns, confirm), (turns, token_hex(4))
+        if not agreed:
+            return {'note': _NOTE, 'to_forget': turns, 'confirm': self._to_confirm[1]}
+        self.store.forget([turn['id'] for turn in turns])
         self._memory = None, None
         self._current_traces()
-        return {'note': _NOTE, 'forgotten': [_data(snippet) for snippet in snippets]}
+        return {'note': _NOTE, 'forgotten': turns}
 
     def show_trace(self, question: _text(100, "'Q3', as `ask` named it; the last, if left out") = '') -> dict[str, Any]:
         """Show how an answer was found: what was searched, seen, decided and cited."""

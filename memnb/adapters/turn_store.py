@@ -143,34 +143,33 @@ class TurnStore(Searchable):
             file.execute("INSERT OR REPLACE INTO memory VALUES ('names', ?)", (new_checksum + text,))
             self._reseal(file, checksum, new_checksum)
 
-    def forget(self, ids: Collection[str] = (), session: str | None = None) -> list[Snippet]:
+    def forget(
+        self,
+        ids: Collection[str] = (),
+        session: str | None = None,
+        *,
+        really: bool = True,  # False: only return what would be deleted
+    ) -> list[Snippet]:
         """Delete turns and a session, all or none, from the table and the bytes of the file; return them. Raises `UnknownTurn`, and `MemoryFileError` while another process reads."""
+        chosen = [json.dumps(list(ids)), session]
         with self._file.transaction() as file:
-            rows = self._rows(ids, session)
-            file.execute(f'DELETE FROM turns WHERE {_NAMED} OR session = ?', [json.dumps(list(ids)), session])
+            rows = file.execute(f'{_SELECT} WHERE {_NAMED} OR session = ? ORDER BY number', chosen).fetchall()
+            snippets = [_snippet(*row) for row in rows]
+            missing = sorted(set(ids) - {snippet.id for snippet in snippets})
+            if missing:
+                raise UnknownTurn(f'no turn {missing[0]!r:.80} here; nothing was forgotten')
+            if session is not None and session not in {snippet.session for snippet in snippets}:
+                raise UnknownTurn(f'no session {session!r:.80} here; nothing was forgotten')
+            if not really:
+                return snippets
+            file.execute(f'DELETE FROM turns WHERE {_NAMED} OR session = ?', chosen)
             self._reseal(file, *(checksum for *_, checksum in rows))
             with self._naming(file) as people:
                 left = {name for (name,) in file.execute(_SPEAKERS)}
                 people.shown = {spelling: name for spelling, name in people.shown.items() if name in left}
             file.execute(UNSWEPT)
         self._file.sweep()
-        return [_snippet(*row) for row in rows]
-
-    def _rows(self, ids: Collection[str], session: str | None) -> list[tuple]:
-        """Return the rows of turns and of a session, oldest first. Raises `UnknownTurn`."""
-        sql = f'{_SELECT} WHERE {_NAMED} OR session = ? ORDER BY number'
-        rows = self._file.rows(sql, json.dumps(list(ids)), session)
-        snippets = [_snippet(*row) for row in rows]
-        missing = sorted(set(ids) - {snippet.id for snippet in snippets})
-        if missing:
-            raise UnknownTurn(f'no turn {missing[0]!r:.80} here; nothing was forgotten')
-        if session is not None and session not in {snippet.session for snippet in snippets}:
-            raise UnknownTurn(f'no session {session!r:.80} here; nothing was forgotten')
-        return rows
-
-    def named(self, ids: Collection[str] = (), session: str | None = None) -> list[Snippet]:
-        """Return the turns that `forget` would delete. Raises `UnknownTurn`."""
-        return [_snippet(*row) for row in self._rows(ids, session)]
+        return snippets
 
     def turns(self, ids: Collection[str]) -> list[Snippet]:
         """Return those of the turns that are there, oldest first."""

@@ -471,7 +471,7 @@ class Journal(MemoryFile):
         return extent
 
     def _seal_failed(self) -> str:
-        "Return the seal over the failed sessions of all namespaces, as they are now."
+        "Return the seal over the failed sessions of all namespaces."
         rows = self.rows("SELECT name, value FROM memory WHERE name LIKE 'failed in %'")
         return self.seal(row_checksum(*row) for row in rows)
 
@@ -483,11 +483,6 @@ class Journal(MemoryFile):
             )
         rows = self.rows('SELECT value FROM memory WHERE name = ?', f'failed in {namespace}')
         return json.loads(rows[0][0]) if rows else {}
-
-    def failed_in(self, namespace: str) -> dict:
-        "Return the sessions that could not be written into a namespace, as JSON values."
-        with self.transaction('DEFERRED'):
-            return self._failed_in(namespace)
 
     def _note_failed(self, namespace: str, before: dict, after: dict) -> None:
         "Write what became of the sessions that could not be written; others may have noted sessions meanwhile."
@@ -834,7 +829,8 @@ class MemoryBank(Searchable):
     @contextmanager
     def failed_sessions(self) -> Iterator[FailedSessions]:
         "Give `failed` as the file has it, and write back what becomes of it inside."
-        before, spent = self.journal.failed_in(self.namespace), self.failed.usage
+        with self.journal.transaction('DEFERRED'):
+            before, spent = self.journal._failed_in(self.namespace), self.failed.usage
         self.failed = FailedSessions.from_json(before)
         self.failed.usage = spent
         try:
