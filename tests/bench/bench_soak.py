@@ -5,6 +5,9 @@
 1. Owners: a process for each kind of file (memory bank, both graphs, turn store) adds and forgets texts with a word that no
    other text has, and says when an operation begins and when it is done. It is killed every few seconds and started again,
    and first says what it holds. Counted: acknowledged texts that are missing, forgotten ones that are back, doubled ones.
+   Now and then it adds where a file may not grow (RLIMIT_FSIZE) or where its folder is only read, and in the bank somebody
+   has Ada's entry overwritten by a model that obeys, such turns are forgotten again, a transaction is undone from the
+   middle of the history, and one is left by an error while threads read.
 2. Askers: four threads ask every method in turn over one memory, with a model behind a server that fails one call in ten in
    forty ways, while a fifth thread adds sessions to that memory and forgets them. Counted: exceptions that leave `ask`.
 3. A client of the MCP server (where the package `mcp` is installed) remembers, searches, asks and forgets, and its server is
@@ -19,12 +22,14 @@ import json
 import os
 import queue
 import random
+import resource
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,10 +39,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from servers import Answer, chat, fail, plain, Server
 
 from memnb.core.conversation import Session, Turn
-from memnb.core.models import OpenAILM
+from memnb.core.models import FunctionLM, OpenAILM
 from memnb.core.roles import RuleLM
+from memnb.core.storage import MemoryFileError
 from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.registry import METHODS
+from memnb.memma.construction import construct
 
 FIRST = datetime(2024, 1, 1, 9)
 
@@ -45,6 +52,11 @@ FIRST = datetime(2024, 1, 1, 9)
 def marker(number):
     """A word that stands in one text alone, in letters, as digits are split."""
     return 'soak' + ''.join(chr(ord('a') + int(digit)) for digit in f'{number:06d}') + 'x'
+
+
+def lie_word(number):
+    """The word of a lie about that text."""
+    return marker(number)[::-1]
 
 
 # ------------------------------------------------------------------ owners of files
@@ -55,7 +67,7 @@ class GraphFile:
 
     def __init__(self, kind, path):
         self.kind, self.path = kind, path
-        self.graph = kind.load(path, lm=RuleLM()) if path.exists() else kind(RuleLM())
+        self.graph = kind.load(path, lm=RuleLM()) if path.exists() and path.stat().st_size else kind(RuleLM())
 
     def add(self, number):
         time = FIRST + timedelta(days=number)
@@ -86,13 +98,50 @@ class BankFile:
         self.bank = MemoryBank(path)
 
     def add(self, number):
-        self.bank.add(f'Ada has a kite called {marker(number)}.', sources=(f'{marker(number)}:1',), when=FIRST)
+        word, origin = marker(number), {'speaker': 'Ada', 'said_by': ('Ada',), 'about': 'Ada', 'when': FIRST}
+        self.bank.add(f'Ada has a kite called {word}.', sources=(f'{word}:1',), **origin)
+
+    def poison(self, number):
+        word = marker(number)
+        lie, [victim] = f'Ada has a kite called {lie_word(number)}.', self.bank.resting_on([f'{word}:1'])
+        line = {
+            'action': 'UPDATE',
+            'text': lie,
+            'entry': victim.id,
+            'turns': [f'{lie_word(number)}:1'],
+            'speaker': 'Ada',
+            'reason': '',
+        }
+        lm = FunctionLM(
+            lambda prompt, role='': json.dumps({'edits': [line]} if role == 'write' else {'facts': []}), 'obedient'
+        )
+        construct(self.bank, Session(lie_word(number), (Turn(f'{lie_word(number)}:1', 'Eve', lie),), FIRST), lm)
+
+    def clean(self, number):
+        self.bank.forget(turns=[f'{lie_word(number)}:1'])
+
+    def undo(self, number):
+        [entry] = self.bank.resting_on([f'{marker(number)}:1'])
+        self.bank.undo(batch=self.bank.history(entry.id)[0].batch)
+
+    def leave(self, number):
+        readers = [threading.Thread(target=lambda: [list(self.bank) for _ in range(20)]) for _ in range(2)]
+        with self.bank.transaction():
+            self.add(number)
+            for reader in readers:
+                reader.start()
+            for reader in readers:
+                reader.join()
+            raise MemoryFileError('left')
 
     def forget(self, number):
         self.bank.forget(turns=[f'{marker(number)}:1'])
 
     def held(self):
-        return [entry.sources[0].partition(':')[0] for entry in self.bank]
+        words = {entry.text: entry.sources[0].partition(':')[0] for entry in self.bank}
+        return [
+            word if text == f'Ada has a kite called {word}.' else f'changed: {text}' for text, word in words.items()
+        ]
 
     def close(self):
         self.bank.close()
@@ -122,7 +171,9 @@ class TurnFile:
 
 def opened(kind, folder):
     """The file of a kind."""
-    path = Path(folder) / f'{kind}.sqlite'
+    path = Path(folder) / kind / f'{kind}.sqlite'
+    path.parent.mkdir(exist_ok=True)
+    path.parent.chmod(0o700)
     if kind == 'bank':
         return BankFile(path)
     if kind == 'turns':
@@ -133,14 +184,45 @@ def opened(kind, folder):
     return GraphFile({'gists': GistGraph, 'cues': CueTagGraph}[kind], path)
 
 
+@contextmanager
+def hindered(verb, folder):
+    """With 'full' no file may grow, and with 'read' the folder is only read."""
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = max((path.stat().st_size for path in folder.iterdir()), default=0)
+    try:
+        if verb == 'full':
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
+        if verb == 'read':
+            folder.chmod(0o500)
+            if os.geteuid() == 0:  # who may write everywhere
+                os.chown(folder, 65534, 65534)
+                os.seteuid(65534)
+        yield
+    finally:
+        os.seteuid(os.getuid())
+        folder.chmod(0o700)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
 def own(kind, folder):
     """The life of an owner: it says what it holds, and does what it is told, a line each."""
+    with tempfile.TemporaryDirectory() as elsewhere:
+        first = opened(kind, elsewhere)
+        for number in range(3):  # so that no module is loaded later by a user who cannot read it
+            first.add(number)
+        first.close()
     owned = opened(kind, folder)
     print(json.dumps(owned.held()), flush=True)
     for line in sys.stdin:
         verb, number = line.split()
-        getattr(owned, verb)(int(number))
-        print('done', flush=True)
+        try:
+            with hindered(verb, Path(folder) / kind):
+                getattr(owned, {'full': 'add', 'read': 'add'}.get(verb, verb))(int(number))
+            print('done', flush=True)
+        except (MemoryFileError, ValueError, OSError):
+            print('refused', flush=True)
+            owned.close()
+            owned = opened(kind, folder)
     owned.close()
 
 
@@ -150,7 +232,9 @@ class Owner(threading.Thread):
     def __init__(self, kind, folder, until, seed):
         super().__init__(name=kind)
         self.kind, self.folder, self.until, self.random = kind, folder, until, random.Random(f'{kind} {seed}')
-        self.there, self.gone, self.open = set(), set(), set()  # numbers; `open`: begun and not acknowledged
+        # numbers; `open`: begun and not acknowledged; `absent`: refused or taken back, so that a file may have the word
+        self.there, self.gone, self.open, self.absent = set(), set(), {}, set()
+        self.poisoned, self.cleaned = set(), set()
         self.counts, self.next, self.faults = Counter(), 0, []
 
     def run(self):
@@ -191,32 +275,52 @@ class Owner(threading.Thread):
 
     def step(self, process):
         """One operation. False where the process has gone."""
-        if self.there and (len(self.there) > 40 or self.random.random() < 0.4):
-            verb, number = 'forget', self.random.choice(sorted(self.there))
+        verbs = 'add add add forget forget full read'.split()
+        if self.kind == 'bank':
+            verbs += 'add forget poison poison clean clean undo leave'.split()
+        verb = 'forget' if len(self.there) > 40 else self.random.choice(verbs)
+        known = {'forget': self.there, 'undo': self.there}
+        known |= {'clean': self.poisoned - self.cleaned, 'poison': self.there - self.poisoned}
+        if verb in known and not known[verb]:
+            verb = 'add'
+        if verb in known:
+            number = self.random.choice(sorted(known[verb]))
         else:
-            verb, number, self.next = 'add', self.next, self.next + 1
-        self.there.discard(number)
-        self.open.add(number)
+            number, self.next = self.next, self.next + 1
+        if verb == 'poison':
+            self.poisoned.add(number)
+        elif verb != 'clean':
+            self.there.discard(number)
+            self.open[number] = verb
         try:
             process.stdin.write(f'{verb} {number}\n')
             process.stdin.flush()
         except BrokenPipeError:
             return False
-        if process.stdout.readline() != 'done\n':
+        reply = process.stdout.readline().strip()
+        if not reply:
             return False
-        self.open.discard(number)
-        (self.there if verb == 'add' else self.gone).add(number)
-        self.counts[verb] += 1
+        self.open.pop(number, None)
+        if verb in ('forget', 'undo'):
+            (self.there if reply == 'refused' else self.gone if verb == 'forget' else self.absent).add(number)
+        elif verb == 'clean':
+            self.cleaned.add(number)
+        elif verb != 'poison':
+            (self.absent if reply == 'refused' else self.there).add(number)
+        self.counts[verb if reply == 'done' else f'{verb} refused'] += 1
         return True
 
     def compare(self, held):
         """Does the file hold what was acknowledged, once, and nothing that was forgotten?"""
         counted = Counter(held)
         self.faults += [f'lost: {number}' for number in sorted(self.there) if not counted[marker(number)]]
-        self.faults += [f'back: {number}' for number in sorted(self.gone) if counted[marker(number)]]
+        self.faults += [f'back: {number}' for number in sorted(self.gone | self.absent) if counted[marker(number)]]
+        self.faults += [f'not cleaned: {number}' for number in sorted(self.cleaned) if counted[lie_word(number)]]
+        self.faults += [word for word in held if word.startswith('changed')]
         self.faults += [f'doubled: {word}' for word, times in counted.items() if times > 1]
-        for number in self.open:
-            (self.there if counted[marker(number)] else self.gone).add(number)
+        for number, verb in self.open.items():
+            left = self.gone if verb in ('add', 'forget') else self.absent
+            (self.there if counted[marker(number)] else left).add(number)
         self.open.clear()
 
 
@@ -354,7 +458,8 @@ class Client(threading.Thread):
         server.call('ask', question=f'Who has a kite called {asked}?')
         if len(self.there) > 20:
             word = self.random.choice(sorted(self.there))
-            server.call('forget', ids=[self.there.pop(word)])
+            ids = [self.there.pop(word)]
+            server.call('forget', ids=ids, confirm=server.call('forget', ids=ids)['confirm'])
             self.gone.add(word)
         self.counts['calls'] += 4
 
@@ -449,7 +554,8 @@ def main():
             f'{count} x {what}' for what, count in raised.items()
         ]
         gone = {word if isinstance(word, str) else marker(word) for one in owners for word in one.gone}
-        mine = {marker(number) for one in owners if isinstance(one, Owner) for number in one.there}
+        gone |= {lie_word(number) for one in owners if isinstance(one, Owner) for number in one.cleaned}
+        mine = {marker(number) for one in owners if isinstance(one, Owner) for number in one.there | one.absent}
         if find_spec('mcp'):  # the server was killed last: opening and closing its file sweeps it
             from memnb.adapters.turn_store import TurnStore
 
