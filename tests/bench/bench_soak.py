@@ -42,6 +42,7 @@ from memnb.core.conversation import Session, Turn
 from memnb.core.models import FunctionLM, OpenAILM
 from memnb.core.roles import RuleLM
 from memnb.core.storage import MemoryFileError
+from memnb.core.text import detect_language
 from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.registry import METHODS
 from memnb.memma.construction import construct
@@ -138,10 +139,8 @@ class BankFile:
         self.bank.forget(turns=[f'{marker(number)}:1'])
 
     def held(self):
-        words = {entry.text: entry.sources[0].partition(':')[0] for entry in self.bank}
-        return [
-            word if text == f'Ada has a kite called {word}.' else f'changed: {text}' for text, word in words.items()
-        ]
+        words = [(entry.text, entry.sources[0].partition(':')[0]) for entry in self.bank]
+        return [word if text == f'Ada has a kite called {word}.' else f'changed: {text}' for text, word in words]
 
     def close(self):
         self.bank.close()
@@ -211,6 +210,7 @@ def own(kind, folder):
         for number in range(3):  # so that no module is loaded later by a user who cannot read it
             first.add(number)
         first.close()
+    detect_language('I bought a red kite.')
     owned = opened(kind, folder)
     print(json.dumps(owned.held()), flush=True)
     for line in sys.stdin:
