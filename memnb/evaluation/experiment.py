@@ -280,6 +280,12 @@ class Experiment:
             pool = workers if hasattr(workers, 'submit') else stack.enter_context(_threads(workers))
             folder = Path(out or stack.enter_context(tempfile.TemporaryDirectory(prefix='memnb-')))
             folder.mkdir(parents=True, exist_ok=True)
+            old = [name for name in ('experiment.json', 'tasks') if (folder / name).exists()]
+            if old:
+                raise ExperimentError(
+                    f'{folder} has {old[0]}, which an older version of memnb wrote: name another folder, '
+                    'or read it with that version'
+                )
             store = stack.enter_context(closing(RowStore(folder / 'rows.sqlite')))
             store.claim(settings)
             store.stop(False)

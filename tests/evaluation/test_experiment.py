@@ -473,3 +473,14 @@ def test_one_conversation_with_every_question_is_estimated_to_the_token():
 def test_only_what_a_model_does_costs_something(lms, phases):
     found = estimate(Experiment(['remem-s'], [small_sample()], baselines=(), **lms), 1)
     assert {phase for phase, _ in found.index if phase != 'all'} == phases
+
+
+@pytest.mark.parametrize('name', ['experiment.json', 'tasks'])
+def test_the_folder_of_an_older_version_is_refused_and_stays_as_it_is(name, tmp_path):
+    (tmp_path / name).mkdir() if name == 'tasks' else (tmp_path / name).write_text('{}')
+    (tmp_path / 'results.json').write_text('old')
+    with pytest.raises(
+        ExperimentError, match=f'has {name}, which an older version of memnb wrote: name another folder'
+    ):
+        Experiment(['rag'], {'s': [load_sample()]}).run(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, 'results.json'])
