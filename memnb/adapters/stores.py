@@ -207,7 +207,9 @@ def from_sqlite(
     except sqlite3.OperationalError as error:
         raise ValueError(f'{table}: expected an FTS5 table, and content with a rowid: {error}') from error
     if names.text not in columns:
-        raise ValueError(f'{table}: expected a column {names.text!r} with the text, got {columns}')
+        raise ValueError(
+            f'{table}: expected a column {names.text!r} with the text, got {columns}; see names=Fields(text=…)'
+        )
     return Adapted(ask)
 
 # %% ../../nbs/8_use/01_stores.ipynb #f04c1670
@@ -218,7 +220,9 @@ def from_pandas(
 ) -> Adapted:
     """Return a table of texts as a memory; it is read once. An error names the row that cannot be read."""
     if names.text not in frame.columns:
-        raise ValueError(f'expected a column {names.text!r} of texts, got {list(frame)!r:.200}')
+        raise ValueError(
+            f'expected a column {names.text!r} of texts, got {list(frame)!r:.200}; see names=Fields(text=…)'
+        )
     index = LexicalIndex() if index is None else index
     rows = zip(frame.index, frame.to_dict('records'))
     index.add([snippet_of(row[names.text], row, names, label) for label, row in rows])

@@ -252,6 +252,8 @@ def as_retriever(
             raise TypeError(f'expected an object with search(query, k), a function of a query, or {reason}') from None
         return default_index(store)
     ask = getattr(store, 'search', store)
+    if hasattr(store, 'cursor'):  # a connection to a database can be called, too
+        raise TypeError('expected a store, got a connection to a database: memnb.adapters.stores.from_sqlite reads one')
     if isinstance(store, type) or not callable(ask):
         hint = f'; is {_name(store)}() meant?' if isinstance(store, type) else ''
         raise TypeError(f'expected an object with search(query, k) or a function of a query, got {_name(store)}{hint}')

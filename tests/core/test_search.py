@@ -1,5 +1,7 @@
 """Search: any store behind one protocol, the budget of turns, and cuts. The indexes are tested in tests/retrieval."""
 
+import sqlite3
+from contextlib import closing
 from datetime import datetime
 
 import numpy as np
@@ -202,3 +204,9 @@ def test_a_store_that_repeats_itself_is_asked_for_more_but_not_for_ever(again, o
 
     assert len(as_retriever(search).search('x', 10)) == found
     assert sum(asked) < 50_000
+
+
+def test_a_connection_to_a_database_is_no_store_although_it_can_be_called():
+    with closing(sqlite3.connect(':memory:')) as connection:
+        with pytest.raises(TypeError, match='got a connection to a database: memnb.adapters.stores.from_sqlite'):
+            as_retriever(connection)
