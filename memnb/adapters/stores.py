@@ -26,7 +26,6 @@ from ..core.conversation import content_id, DuplicateSnippet, Snippet
 from ..core.retriever import Adapted, Hit, waited
 from ..core.text import STOP_WORDS
 from ..core.time import parse_date, parse_datetime, TimeSpan
-from ..core.timestamps import is_missing
 from ..retrieval.bm25 import LexicalIndex
 from ..retrieval.index import Index
 from ..retrieval.vectors import as_embedder, DimensionMismatch, embed_texts, Embedder, EmbedderMismatch
@@ -70,9 +69,18 @@ def fields_of(snippet: Snippet, names: Fields = Fields()) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name is not None and value is not None}
 
 
+def _is_missing(value: Any) -> bool:
+    """Whether a value is a store's nothing: None, NaN, or pandas's NaT and NA."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):
+        # NA is neither equal to itself nor not; nor is an array, but that is a value
+        return not hasattr(value, '__len__')
+
+
 def _read_word(value: Any) -> str | None:
     """An id or a name as text; 4.0, which a table makes of 4, is '4'."""
-    if is_missing(value):
+    if _is_missing(value):
         return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -134,7 +142,7 @@ def snippet_of(
 
     def read(reader: Callable[[Any], Any], name: str | None, expected: str) -> Any:
         value = metadata.get(name)
-        if is_missing(value):
+        if _is_missing(value) or isinstance(value, str) and value == '':
             return None
         result = reader(value)
         if result is None:
