@@ -123,15 +123,21 @@ def _word(value: Any, where: str, what: str) -> str:
     return '' if value is None else str(value)
 
 
+_STAMP = re.compile(r'\[([^\]]+)\] |(\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?)?)(:?) ')
+
+
 def _from_line(text: str) -> Message:
-    "Return the message of a text. What stands before it as in '[8 May 2024] Ada: …' is its time and its speaker."
-    stamp, _, rest = text.partition('] ')
+    "Return the message of a text: '[8 May 2024] Ada: …', '2024-05-08 Ada: …' and '2024-05-08: …' begin with its time."
+    match = _STAMP.match(text)
+    stamp = match[1] or match[2] if match else ''
     try:
-        parse_datetime(stamp.removeprefix('[') if rest and stamp.startswith('[') else '')
+        parse_datetime(stamp)
     except ValueError:
         return Message(text)
-    line = read_line(rest)
-    return Message(line.text, line.speaker or '', stamp[1:])
+    line = read_line(text[match.end() :])
+    if match[2] and not match[3] and not line.speaker:  # '2024-05-08 was a Wednesday'
+        return Message(text)
+    return Message(line.text, line.speaker or '', stamp)
 
 
 def read_message(

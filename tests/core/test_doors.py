@@ -134,6 +134,21 @@ def test_other_brackets_in_front_of_a_text_stay():
     assert as_conversation(['[03/04/2024] Ada: hi'], dates='dmy').turns[0].time.month == 4
 
 
+@pytest.mark.parametrize(
+    ('line', 'speaker', 'text', 'day'),
+    [
+        ('2024-06-09: Biscuit ate my shoe.', '', 'Biscuit ate my shoe.', 9),
+        ('2024-06-09 Ada: Biscuit ate my shoe.', 'Ada', 'Biscuit ate my shoe.', 9),
+        ('2024-06-09 18:30: Ada: Biscuit ate my shoe.', 'Ada', 'Biscuit ate my shoe.', 9),
+        ('2024-06-09 was a Sunday.', '', '2024-06-09 was a Sunday.', None),
+        ('2024-06-31: a day that is none', '', '2024-06-31: a day that is none', None),
+    ],
+)
+def test_a_line_of_a_diary_begins_with_its_day(line, speaker, text, day):
+    [turn] = as_conversation([line]).turns
+    assert (turn.speaker, turn.text, turn.time and turn.time.day) == (speaker, text, day)
+
+
 def test_an_answer_that_quotes_a_line_has_it_as_evidence():
     told = {
         'quoted': 'Biscuit ate my shoe yesterday.',
