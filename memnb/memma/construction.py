@@ -16,7 +16,7 @@ from ..core.conversation import Session, Snippet, Turn
 from ..core.citations import cited_ids, OutputValidator
 from ..core.ownership import anyone, changed_words, Statement, Policy, policy_of, sayers, subject_of
 from ..core.roles import ask_role, LM, LMError, Role, RuleLM, Usage
-from ..core.text import content_words, event_time, stems
+from ..core.text import content_words, event_time, roles_of, stems
 from ..core.loop import check_count, check_names
 from .bank import BEFORE, Change, DuplicateEntry, Edit, Entry, MemoryBank, part_of, UnknownEntry
 from .prompts import EditLine, GUIDE, WRITE
@@ -70,6 +70,8 @@ class Editor:
         self.bank, self.when, self.people = bank, session.time, people or session.speakers
         turns = (*earlier, *(replace(turn, time=turn.time or session.time) for turn in session.turns))
         self.turns = {turn.id: turn for turn in turns}
+        roles = roles_of(self.people)
+        self.assistant = next((name for name, role in roles.items() if role == 'assistant' and len(roles) == 2), None)
         self.policy, self.deletions, self.notes = policy_of(policy), deletions, []
         self.undone: list[str] = []  # the notes on edits that their writer can put right
 
@@ -78,6 +80,10 @@ class Editor:
         said_by = entry.said_by or tuple(filter(None, [entry.speaker]))
         text = entry.text.partition(BEFORE)[0]
         return Statement(text, entry.about or subject_of(text, self.people, said_by), said_by)
+
+    def _people(self, statements: Iterable[Any]) -> list[Any]:
+        "Return the turns or entries but those of an assistant: its words claim nothing against its only user."
+        return [statement for statement in statements if statement.speaker != self.assistant]
 
     def _claim(self, text: str, said_by: tuple[str, ...], about: str | None) -> Statement:
         return Statement(text, subject_of(text, self.people, said_by, about), said_by)
@@ -118,6 +124,8 @@ class Editor:
             return self.bank.apply([edit], self.when)[0]
         text, cited = edit.text.partition(BEFORE)[0], [self.turns[id] for id in edit.sources]
         why, disputes, is_late = '', '', False
+        if self.assistant and (edit.speaker or '').casefold() != self.assistant.casefold():
+            cited, heard, shown = self._people(cited) or cited, self._people(heard), self._people(shown)
         said = [(turn.speaker, turn.content) for turn in heard]
         said_by = () if self.policy is anyone else sayers(changed_words(text), cited, said)
         said_by = said_by or tuple(dict.fromkeys(turn.speaker for turn in cited))

@@ -122,7 +122,7 @@ class TopicsReply(Reply):
 _SEGMENT = '''You turn a conversation into memories of events. Cut the session into episodes: short stretches about one thing that happened, is planned, or was said of the world. Reply with one JSON object:
 - episodes: a list, in the order of the session; as a rule one for every one to three turns. Each has
   - title: four to eight words that say what it is about.
-  - text: the event, retold in one to three {english}sentences{in_language}, sixty words at most, that make sense on their own. Put names for "I", "you", "she", "it", "there". Behind every expression of time that is no full date, no clock time and no habit ("on Sundays") put, in round brackets, the date or range of dates that it means, reckoned from the date of the session. Keep every name, number, place, object, reason and feeling; say what a shared picture shows. Invent nothing, and leave out nothing that somebody might ask for.
+  - text: the event, retold in one to three {english}sentences{in_language}, some sixty words, that make sense on their own. Put names for "I", "you", "she", "it", "there". Behind every expression of time that is no full date, no clock time and no habit ("on Sundays") put, in round brackets, the date or range of dates that it means, where it follows from the date of the session. Keep every name, number, place, object, reason and feeling; say what a shared picture shows. Invent nothing, and leave out nothing that somebody might ask for.
   - turns: the ids, given in brackets, of the turns that it rests on. A question belongs to its answer. A turn that speaks of two things may stand in two episodes.
 Leave out turns that only greet, thank, congratulate, admire or joke. Do not begin a text with the date of the session; it is added later. A session without content has the empty list. What is known from earlier sessions, if anything, stands at the end: take full names and dates from it ("Frank", "the Tuesday after"), and do not retell it.
 
@@ -222,7 +222,7 @@ _UNITS = '''You read a conversation and write down what can be known of the peop
   - aspect: one word for the side of the person, small letters, such as: {aspects}.
   - fact: one {english}sentence{in_language} of at most 25 words with the name in it, which makes sense on its own.
   - slot: what a person has only one of at a time, so that a new value replaces the old one: "residence", "employer", "job", "partner", "age", "school", "vet", "meeting place". Give it wherever the session says or changes such a value, for the same kind always by the same word, as in "person, slot: value" in what is known from earlier sessions, which stands at the end, if anything is.
-    Leave it empty where several can hold side by side (pets, friends, hobbies, books), and for what is over ("I used to live in Leeds"), unless somebody says since when it held.
+    Leave it empty where several can hold side by side (pets, friends, hobbies, books), for what is still to come, and for what is over ("I used to live in Leeds"), unless somebody says since when it held.
   - since: the date from which it holds, such as "2018" or "14 January 2024", reckoned from the date of the session; null where nobody says it.
   - turns: the ids, given in brackets, of the turns that it rests on.
 Invent nothing.

@@ -226,7 +226,7 @@ PROMPTS = {  # name: the text, its duties, and the checks that execute what it t
             'Keep every detail: who took part, what was done, with what, how many, where, why, what was felt or intended.',
             'What an assistant suggests or writes as an example is no event: write "The assistant suggests …".',
             'A picture that somebody shares is an event too: say what it shows.',
-            'Behind every expression of time that is no full date, no clock time and no habit ("on Sundays") put, in round brackets, the date or range of dates that it means, reckoned from the date of the session; "by" or "not later than" a day is (until 14 February 2024), "about" a day is its week, (the week of 13 November 2023).',
+            'Behind every expression of time that is no full date, no clock time and no habit ("on Sundays") put, in round brackets, the date or range of dates that it means, where it follows from the date of the session; "by" or "not later than" a day is (until 14 February 2024), "about" a day is its week, (the week of 13 November 2023).',
             'Invent nothing; what only earlier talk explains keeps its words. Leave out greetings, thanks, congratulations, questions and jokes that tell nothing of anybody; else, where in doubt, write the gist.',
             'turns: the ids, given in brackets, of the turns that the gist rests on.',
             'Do not begin the text with the date of the session; it is added later.',
