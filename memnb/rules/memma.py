@@ -82,6 +82,8 @@ def write_rule(
     points = {point.fact: point for point in guidance.points if point.kind in _ACTIONS and point.entry in ids}
     for number, fact in enumerate(guidance.facts, 1):
         point = points.get(number)
+        if point and any(edit.action == 'UPDATE' and edit.entry == point.entry for edit in edits):
+            point = None  # an entry is changed once
         action = _ACTIONS[point.kind] if point else 'ADD'
         text, entry = '' if action == 'NONE' else fact.text, point.entry if point else None
         edits.append(EditLine(action=action, text=text, entry=entry, speaker=fact.speaker, turns=fact.turns))
