@@ -54,8 +54,7 @@ class BM25Retriever(Index):
 _FLOOR = 0.25  # of an idf, as a part of the mean idf: rank-bm25's `epsilon`
 _SAMPLE = 64  # texts by which the language is judged
 _WORD = re.compile(r"[^\W\d_]+")
-# names of days and roles, which stand outside of the texts
-_OUTSIDE = {name.lower() for name in (*MONTHS, *WEEKDAYS, 'user', 'assistant')}
+_DATE_WORDS = {name.lower() for name in (*MONTHS, *WEEKDAYS)}
 
 
 class LexicalIndex(Index):
@@ -139,9 +138,14 @@ class LexicalIndex(Index):
 
     @locked
     def unknown_words(self, query: str) -> list[str]:
-        "Return the content words of a query whose stems no snippet has; names of months and weekdays stand in dates, too."
+        """Return the content words of a query whose stems no snippet has; none in another language than English.
+
+        Names of months, weekdays and roles stand outside of the texts, too, and are left out."""
         self._judge()
-        words = [word for word in dict.fromkeys(_WORD.findall(query)) if word.lower() not in _OUTSIDE]
+        if self.language != 'english':
+            return []
+        words = dict.fromkeys(_WORD.findall(query))
+        words = [word for word in words if word.lower() not in _DATE_WORDS and not is_role(word)]
         return [word for word in words if (terms := self.tokens(word)) and self._postings.keys().isdisjoint(terms)]
 
     def rarity(self, term: str) -> float:

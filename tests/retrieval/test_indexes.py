@@ -611,12 +611,17 @@ def test_words_that_occur_nowhere_are_named_by_every_memory_that_can_tell():
         as_retriever(texts),
         Reranked(index, 5),
     ):
-        assert memory.unknown_words('Did the user swap the Hinge and a kayak in March 2024, or a trunnion?') == [
+        assert memory.unknown_words(
+            'Did the user or the bot swap the Hinge and a kayak in March 2024, or a trunnion?'
+        ) == [
             'swap',
             'trunnion',
         ]
         assert memory.remark_on('kayak') == '' and memory.remark_on('swap') == ' (nowhere in the memory: swap)'
     assert as_retriever(lambda query: texts).unknown_words('swap') == []  # it cannot tell
+    german = LexicalIndex(language='german')
+    german.add(snippets)
+    assert german.unknown_words('Wann tauschte sie im Januar?') == []
     [search, during] = as_tools(index)[:2]
     assert '(nowhere in the memory: swap)' in search(query='swap kayaks').note
     assert '(nowhere in the memory: swap)' in during(query='swap', start_time='2023', end_time='2024').note
