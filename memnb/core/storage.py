@@ -482,15 +482,16 @@ class SessionMemory:
     @locked
     def forget(self, session_id: str) -> dict[str, int]:
         "Remove a session and all that rests on it alone; return the counts by kind. Raises `UnknownSession`."
-        self.failed.shorten_reasons()
+        receipt = {}
         if session_id in self.failed:
             self.failed.forget([session_id])
-            clear_text_caches()
-            return {}
-        receipt = self.unlink(session_id, self.extract_of(session_id))
-        for turn in self._kept.pop(session_id).turns:
-            del self._homes[turn]
-        self.people.shown = {spelling: name for entry in self._kept.values() for spelling, name in entry.names.items()}
+        else:
+            receipt = self.unlink(session_id, self.extract_of(session_id))
+            for turn in self._kept.pop(session_id).turns:
+                del self._homes[turn]
+            names = [entry.names for entry in self._kept.values()]
+            self.people.shown = {spelling: name for own in names for spelling, name in own.items()}
+        self.failed.shorten_reasons()
         clear_text_caches()
         return receipt
 
