@@ -311,9 +311,11 @@ def _correct_status(response: Any) -> None:
         response.status_code = next((status for status, words in _STATUS.items() if re.search(words, text)), 200)
 
 
-# a part of a path that may be a key: begins like one, has letters and digits in 12 characters, or is one long word
+# a part of a path that may be a key: begins like one, has letters and digits in 12 characters, is one long word, or goes
+# from letters to digits and back again and again
 _KEY_IN_PATH = (
-    r'(?i)(?<=/)(?=(?:sk|pk|key|token|secret)[-_]|[^/]*(?:(?=[^\W_]*\d)(?=[^\W_]*[a-z])[^\W_]{12}|[^\W_]{20}))[^/]{8,}'
+    r'(?i)(?<=/)(?<!://)(?=(?:sk|pk|key|token|secret)[-_]|[^/]*(?:(?=[^\W_]*\d)(?=[^\W_]*[a-z])[^\W_]{12}|[^\W_]{20})|'
+    r'(?=[^/]{16})(?:[^/]*?(?:[a-z]\d|\d[a-z])){4})[^/]{8,}'
 )
 
 
@@ -335,7 +337,7 @@ class Connection:
         self.timeout = timeout or (600 if re.match(_THIS_MACHINE, url) else 60)
         self._key, self._local = SecretStr((key or '').strip()), threading.local()
         # all keys that it has had, as the one in the environment may change, and those in its path
-        self._used = [SecretStr(part) for part in re.findall(_KEY_IN_PATH, parts.path)]
+        self._used = [SecretStr(part) for part in re.findall(_KEY_IN_PATH, self.url)]
 
     def __reduce__(self):
         return Connection, (self.url, None, self.timeout, self.max_retries)
@@ -349,8 +351,10 @@ class Connection:
 
     @property
     def shown_url(self) -> str:
-        "The address, without a key that stands in its path."
-        return self.clean(self.url)
+        "The address, with `#` and the begin of a hash in the place of a key that stands in its path."
+        return self.clean(
+            re.sub(_KEY_IN_PATH, lambda key: f'#{hashlib.sha256(key[0].encode()).hexdigest()[:4]}', self.url)
+        )
 
     def clean(self, text: str) -> str:
         """A text without any key that was used, however it was escaped: in JSON, in a URL.
@@ -467,6 +471,13 @@ def _completion(
 _SECRET = r'(?i)(api|access|secret)[_-]?key|authorization|password|bearer|(access|auth)[_-]?token|^(token|secret)$'
 
 
+def _names_in(value: Any) -> list[str]:
+    "Return the names of all fields of a JSON value, at any depth."
+    if isinstance(value, Mapping):
+        return [*map(str, value), *_names_in(list(value.values()))]
+    return [name for item in value for name in _names_in(item)] if isinstance(value, (list, tuple)) else []
+
+
 class OpenAILM(TextLM):
     "A model behind any server with the OpenAI chat interface."
 
@@ -488,7 +499,7 @@ class OpenAILM(TextLM):
         url = base_url or os.environ.get('OPENAI_BASE_URL') or 'https://api.openai.com/v1'
         self._server = Connection(url, api_key, timeout, max_retries)
         self.name, self._bounds = model, bounds
-        unsafe = [name for name in extra or () if re.search(_SECRET, str(name))]
+        unsafe = [name for name in _names_in(extra) if re.search(_SECRET, name)]
         if unsafe:
             raise ValueError(f'extra: {unsafe[0]!r:.80} would be in every record; a secret belongs in api_key')
         self._options = {
