@@ -322,7 +322,8 @@ _KEY_IN_PATH = (
 class Connection:
     "A server with the OpenAI interface, and the key to it, which stays in here."
 
-    def __init__(self, url: str, key: str | None, timeout: float | None, max_retries: int):
+    def __init__(self, url: str | None, key: str | None, timeout: float | None, max_retries: int):
+        url = url or os.environ.get('OPENAI_BASE_URL') or 'https://api.openai.com/v1'
         parts = urlsplit(url)
         if parts.scheme not in ('http', 'https'):
             raise ValueError(  # what came may be a key, given in the wrong place
@@ -471,13 +472,6 @@ def _completion(
 _SECRET = r'(?i)(api|access|secret)[_-]?key|authorization|password|bearer|(access|auth)[_-]?token|^(token|secret)$'
 
 
-def _names_in(value: Any) -> list[str]:
-    "Return the names of all fields of a JSON value, at any depth."
-    if isinstance(value, Mapping):
-        return [*map(str, value), *_names_in(list(value.values()))]
-    return [name for item in value for name in _names_in(item)] if isinstance(value, (list, tuple)) else []
-
-
 class OpenAILM(TextLM):
     "A model behind any server with the OpenAI chat interface."
 
@@ -496,10 +490,10 @@ class OpenAILM(TextLM):
         bounds: tuple[int, int] | None = None,  # longest text in characters, longest list
         extra: dict | None = None,  # further fields of the request body, as the server knows them
     ):
-        url = base_url or os.environ.get('OPENAI_BASE_URL') or 'https://api.openai.com/v1'
-        self._server = Connection(url, api_key, timeout, max_retries)
+        self._server = Connection(base_url, api_key, timeout, max_retries)
         self.name, self._bounds = model, bounds
-        unsafe = [name for name in _names_in(extra) if re.search(_SECRET, name)]
+        names = re.findall(r'"([^"\\]*)": ', json.dumps(extra, default=str))  # at any depth
+        unsafe = [name for name in names if re.search(_SECRET, name)]
         if unsafe:
             raise ValueError(f'extra: {unsafe[0]!r:.80} would be in every record; a secret belongs in api_key')
         self._options = {
