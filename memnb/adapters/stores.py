@@ -5,7 +5,6 @@
 # %% ../../nbs/8_use/01_stores.ipynb #51f7e907
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import sqlite3
@@ -23,7 +22,7 @@ import numpy as np
 from dateutil.parser import isoparse
 
 from ..core.conversation import content_id, DuplicateSnippet, Snippet
-from ..core.retriever import Adapted, Hit, waited
+from ..core.retriever import Adapted, Hit, wait_for, waited
 from ..core.text import STOP_WORDS
 from ..core.time import parse_date, parse_datetime, TimeSpan
 from ..retrieval.bm25 import LexicalIndex
@@ -168,10 +167,6 @@ def snippet_of(
     )
 
 # %% ../../nbs/8_use/01_stores.ipynb #8ca8a02d
-def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    return waited(function) if inspect.iscoroutinefunction(function) else function
-
-
 def needs(package: str) -> ImportError:
     """Return the error to raise where a library is not installed."""
     return ImportError(f"{package} is not installed; this installs it: pip install 'memnb[interop]'")
@@ -473,7 +468,7 @@ def from_mem0(
         if not query.strip():
             return []
         hits = []
-        for result in _plain(memory.search)(query, filters=dict(filters), top_k=limit, threshold=0.0)['results']:
+        for result in wait_for(memory.search(query, filters=dict(filters), top_k=limit, threshold=0.0))['results']:
             metadata = dict(result.get('metadata') or {})
             if names.speaker is not None:  # the name that came with the message
                 metadata.setdefault(names.speaker, result.get('actor_id'))

@@ -33,11 +33,11 @@ import memnb
 from .retriever import wait_for
 from .roles import AGAIN_PROMPT, all_rules, bounded_schema, brief_schema, Call, Completion, LM, LMError
 from .roles import ReplyError, Role, RuleLM, SCHEMA_PROMPT, ServerError, TextLM, Usage, without_tokens
-from .trace import canonical_json, error_text, printable
+from .trace import canonical_json, error_text, json_digest, printable
 
 # %% auto #0
 __all__ = ['Model', 'BOUNDS', 'ScriptedLM', 'ModelFailed', 'FunctionLM', 'as_lm', 'LMByRole', 'Connection', 'OpenAILM',
-           'LocalServer', 'request_of', 'key_of', 'RecordError', 'MissingRecord', 'RecordedLM']
+           'LocalServer', 'request_of', 'RecordError', 'MissingRecord', 'RecordedLM']
 
 # %% ../../nbs/1_core/06_models.ipynb #18ab4b35
 class ScriptedLM(TextLM):
@@ -661,11 +661,6 @@ def request_of(
         'repeat': repeat,
     }
 
-
-def key_of(request: dict) -> str:
-    "The key of a request: 64 hexadecimal digits."
-    return hashlib.sha256(canonical_json(request).encode('ascii')).hexdigest()
-
 # %% ../../nbs/1_core/06_models.ipynb #eacf2579
 _TABLE = 'CREATE TABLE replies (key TEXT PRIMARY KEY, request TEXT NOT NULL, outcome TEXT NOT NULL)'
 
@@ -778,7 +773,7 @@ class RecordedLM(LM):
     def _read(self, request: dict) -> _Outcome | None:
         "What is kept of a request. `RecordError` if it is damaged."
         with self._open() as file:
-            rows = file.rows('SELECT outcome FROM replies WHERE key = ?', key_of(request))
+            rows = file.rows('SELECT outcome FROM replies WHERE key = ?', json_digest(request))
         try:
             return _Outcome.model_validate(json.loads(rows[0][0])) if rows else None
         except (TypeError, ValueError, RecursionError) as error:
@@ -788,7 +783,7 @@ class RecordedLM(LM):
         "Keep what was paid for; False where something is kept already. A warning where it cannot be kept."
         verb = 'INSERT OR REPLACE' if replace else 'INSERT OR IGNORE'
         outcome = _Outcome.of(result).model_dump(mode='json')
-        row = key_of(request), canonical_json(request), canonical_json(outcome)
+        row = json_digest(request), canonical_json(request), canonical_json(outcome)
         try:
             with self._open('IMMEDIATE') as file:
                 file.rows(f'{verb} INTO replies VALUES (?, ?, ?)', *row)

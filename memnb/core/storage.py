@@ -28,7 +28,7 @@ from .names import People
 from .retriever import Lock, locked
 from .roles import add_costs, Usage
 from .text import clear_text_caches
-from .trace import canonical_json, count_of
+from .trace import canonical_json, count_of, json_digest
 
 # %% auto #0
 __all__ = ['UNSWEPT', 'Changes', 'MemoryFileError', 'ConflictError', 'expect_file', 'MemoryFile', 'row_checksum',
@@ -273,14 +273,9 @@ class UnknownSession(KeyError):
     __str__ = Exception.__str__  # KeyError would print its message in quotes
 
 
-def _sha256(value: Any) -> str:
-    "Return the SHA-256 of a JSON value as 64 hexadecimal digits; the order of keys does not matter."
-    return hashlib.sha256(canonical_json(value).encode('ascii')).hexdigest()
-
-
 def session_digest(session: Session) -> str:
     "Return the SHA-256 of all fields of a session."
-    return _sha256(json.loads(json.dumps(asdict(session), default=datetime.isoformat)))
+    return json_digest(json.loads(json.dumps(asdict(session), default=datetime.isoformat)))
 
 
 Changes = Iterator[tuple[Callable[[], Any], Callable[[], Any]]]  # what is done, each step with the one that undoes it
@@ -475,7 +470,7 @@ class SessionMemory:
         "Link an extract that was made elsewhere. Raises `DuplicateSession` as `add` does."
         if not isinstance(session_id, str):
             raise TypeError(f'keep: expected a session id, got {session_id!r:.80}')
-        digest = digest or _sha256(self.extract_to_json(extract))
+        digest = digest or json_digest(self.extract_to_json(extract))
         if not self._is_kept(session_id, digest, ()):
             self._keep(session_id, _Entry(extract, digest, (), {}))
 

@@ -30,9 +30,9 @@ from memnb.core.roles import rule
 from memnb.core.models import as_lm, LMByRole, OpenAILM, ScriptedLM
 from memnb.core.replies import read_reply, Reply
 from memnb.core.roles import as_text, LMError, ReplyError, Role, RuleLM, ServerError, Usage, without_tokens
-from memnb.core.models import key_of, MissingRecord, RecordedLM, RecordError, request_of
+from memnb.core.models import MissingRecord, RecordedLM, RecordError, request_of
 from memnb.core.roles import strict_schema
-from memnb.core.trace import canonical_json
+from memnb.core.trace import canonical_json, json_digest
 
 
 class Plan(Reply):
@@ -567,7 +567,7 @@ def key_of_parts(parts, **lm_options):
         extra=parts['extra'],
         **lm_options,
     )
-    return key_of(request_of(lm, role, {'text': parts['text']}, parts['repeat']))
+    return json_digest(request_of(lm, role, {'text': parts['text']}, parts['repeat']))
 
 
 @quick
@@ -746,7 +746,7 @@ def test_a_killed_writer_loses_nothing_that_was_there(tmp_path):
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute('PRAGMA integrity_check').fetchone() == ('ok',)
         for key, request, outcome in connection.execute('SELECT * FROM replies'):
-            assert key_of(json.loads(request)) == key and json.loads(outcome)['reply']
+            assert json_digest(json.loads(request)) == key and json.loads(outcome)['reply']
 
 
 @needs_fork
