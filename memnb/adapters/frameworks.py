@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -86,15 +85,7 @@ def as_langchain_retriever(
 def as_functions(
     source: Any,  # a memory, or a list of tools: `Tool`s, or functions with types and a docstring
 ) -> list[dict]:
-    """Return what `client.chat.completions.create(tools=…)` takes. `ValueError` for names that servers refuse.
-
-    A TypeError for what cannot be searched."""
+    """Return what `client.chat.completions.create(tools=…)` takes. A TypeError for what cannot be searched."""
     listed = source if isinstance(source, (list, tuple)) else tools_of(source)
     tools = [tool if isinstance(tool, Tool) else Tool.of(tool) for tool in listed]
-    names = [tool.name for tool in tools if not tool.ends]
-    is_valid = all(re.fullmatch('[a-zA-Z0-9_-]{1,64}', name) for name in names)
-    if not names or len({*names}) < len(names) or not is_valid:
-        raise ValueError(
-            f'tools: expected one or more with different names of up to 64 of a-z, A-Z, 0-9, _ and -, got {names}'
-        )
     return [tool.schema() for tool in tools if not tool.ends]

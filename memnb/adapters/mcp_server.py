@@ -25,6 +25,7 @@ from .. import __version__
 from .stores import needs
 from .turn_store import TurnStore
 from ..core.conversation import Conversation, Snippet
+from ..core.storage import row_checksum
 from ..core.time import parse_datetime, TimeSpan
 from ..core.tools import day_of, ToolError
 from ..core.trace import mend, printable, Trace
@@ -70,7 +71,7 @@ class MemoryTools:
         self.store, self.method, self.lm, self.clock = store, method, lm, clock
         self.traces: dict[str, Trace] = {}
         self._asked, self._memory, self._lock = 0, (None, None), threading.Lock()
-        self._to_confirm: Any = None  # the turns that `forget` has shown, and the word for them
+        self._to_confirm = '', ''  # the word that `forget` gave last, and the checksum of the turns that it showed
 
     def remember(
         self,
@@ -146,9 +147,14 @@ class MemoryTools:
                 "ids or session: expected turns such as ['T3'] or a session such as '2024-05-08', got neither"
             )
         turns = [_data(snippet) for snippet in self.store.forget(ids, session or None, really=False)]
-        agreed, self._to_confirm = self._to_confirm == (turns, confirm), (turns, token_hex(4))
-        if not agreed:
-            return {'note': _NOTE, 'to_forget': turns, 'confirm': self._to_confirm[1]}
+        word, shown = self._to_confirm
+        if not confirm or confirm != word:
+            word = token_hex(4)
+            self._to_confirm = word, row_checksum(turns)
+            return {'note': _NOTE, 'to_forget': turns, 'confirm': word}
+        self._to_confirm = '', ''
+        if row_checksum(turns) != shown:
+            raise ToolError('confirm: expected the turns as they were shown, got others; call without it to see them')
         self.store.forget([turn['id'] for turn in turns])
         self._memory = None, None
         self._current_traces()

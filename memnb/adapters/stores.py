@@ -5,7 +5,6 @@
 # %% ../../nbs/8_use/01_stores.ipynb #51f7e907
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import sqlite3
@@ -23,7 +22,7 @@ import numpy as np
 from dateutil.parser import isoparse
 
 from ..core.conversation import content_id, DuplicateSnippet, Snippet
-from ..core.retriever import Adapted, Hit, waited
+from ..core.retriever import Adapted, Hit, wait_for, waited
 from ..core.text import STOP_WORDS
 from ..core.time import parse_date, parse_datetime, TimeSpan
 from ..retrieval.bm25 import LexicalIndex
@@ -55,8 +54,15 @@ class Fields:
             raise ValueError(f'Fields: expected different names, got {names}')
 
 
+def _expect_fields(names: Any) -> None:
+    """Raise a TypeError for names that are no `Fields`."""
+    if not isinstance(names, Fields):
+        raise TypeError(f"names: expected Fields, such as Fields(text='body'), got {names!r:.80}")
+
+
 def fields_of(snippet: Snippet, names: Fields = Fields()) -> dict[str, Any]:
     """Return what a store keeps of a snippet beside its text, as JSON values; what is not known is left out."""
+    _expect_fields(names)
     values = {
         names.id: snippet.id,
         names.time: snippet.time and snippet.time.isoformat(),
@@ -161,10 +167,6 @@ def snippet_of(
     )
 
 # %% ../../nbs/8_use/01_stores.ipynb #8ca8a02d
-def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    return waited(function) if inspect.iscoroutinefunction(function) else function
-
-
 def needs(package: str) -> ImportError:
     """Return the error to raise where a library is not installed."""
     return ImportError(f"{package} is not installed; this installs it: pip install 'memnb[interop]'")
@@ -184,6 +186,7 @@ def from_sqlite(
     content: str | None = None,  # the table that has the other columns, joined by rowid; None: the FTS5 table has them
 ) -> Adapted:
     """Return a full-text index of SQLite as a memory. A ValueError for a table that is no FTS5 table, or lacks the text."""
+    _expect_fields(names)
     index, record = ('"' + name.replace('"', '""') + '"' for name in (table, content or table))
     search = (
         f'SELECT -found.rank, record.rowid, record.* FROM {index} AS found '
@@ -213,7 +216,10 @@ def from_sqlite(
     try:
         columns, _ = fetch('"memnb"', 0)
     except sqlite3.OperationalError as error:
-        raise ValueError(f'{table}: expected an FTS5 table, and content with a rowid: {error}') from error
+        raise ValueError(
+            f'{table}: expected an FTS5 table, and content with a rowid: {error}; CREATE VIRTUAL TABLE … USING fts5(…) '
+            f'makes one, and as_retriever([{{{names.text!r}: …}}, …]) takes the rows of any other table'
+        ) from error
     if names.text not in columns:
         raise ValueError(
             f'{table}: expected a column {names.text!r} with the text, got {columns}; see names=Fields(text=…)'
@@ -227,6 +233,7 @@ def from_pandas(
     index: Index | None = None,  # an empty index of this package; None: words only
 ) -> Adapted:
     """Return a table of texts as a memory; it is read once. An error names the row that cannot be read."""
+    _expect_fields(names)
     if names.text not in frame.columns:
         raise ValueError(
             f'expected a column {names.text!r} of texts, got {list(frame)!r:.200}; see names=Fields(text=…)'
@@ -331,6 +338,7 @@ def from_qdrant(
     only: Any = None,  # a qdrant_client.models.Filter that always holds, such as one user's points
 ) -> Adapted:
     """Return a Qdrant collection as a memory. An error at once where it is not there, or its vectors are of another model."""
+    _expect_fields(names)
     vectors = _vector_params(client, collection, embed, using)
     sign = -1 if vectors.distance in ('Euclid', 'Manhattan') else 1  # of distances less is better
 
@@ -394,6 +402,7 @@ def from_langchain(
     """Return a LangChain store or retriever as a memory, in its order: their scores mean different things, and are left out.
 
     A filter stands in `store.as_retriever(search_kwargs={'filter': …})`. A TypeError for what is no store and no retriever."""
+    _expect_fields(names)
 
     def hit_of(document: Any) -> Hit:
         return Hit(snippet_of(document.page_content, document.metadata, names, document.id))
@@ -406,6 +415,7 @@ def from_llamaindex(
     names: Fields = Fields(),  # in the metadata of a node
 ) -> Adapted:
     """Return a LlamaIndex retriever or index as a memory. A TypeError for what is neither."""
+    _expect_fields(names)
 
     def hit_of(result: Any) -> Hit:
         node = result.node
@@ -423,6 +433,7 @@ def from_langgraph_store(
     """Return a store of LangGraph as a memory. An error for a namespace that LangGraph refuses, and for items without a text.
 
     A store without an index of vectors is listed whole, and ranked here by BM25."""
+    _expect_fields(names)
     namespace = tuple([namespace] if isinstance(namespace, str) else namespace)
     if not all(isinstance(label, str) and label and '.' not in label for label in namespace):
         raise ValueError(f"namespace: LangGraph takes labels that are not empty and have no '.', got {namespace!r:.80}")
@@ -451,12 +462,13 @@ def from_mem0(
     names: Fields = Fields(id='snippet_id'),  # of the metadata; mem0 gives back no field called 'id'
 ) -> Adapted:
     """Return a memory of mem0, by cosine; a memory with one below 0 is never shown. Times are those of its metadata."""
+    _expect_fields(names)
 
     def ask(query: str, limit: int) -> list[Hit]:
         if not query.strip():
             return []
         hits = []
-        for result in _plain(memory.search)(query, filters=dict(filters), top_k=limit, threshold=0.0)['results']:
+        for result in wait_for(memory.search(query, filters=dict(filters), top_k=limit, threshold=0.0))['results']:
             metadata = dict(result.get('metadata') or {})
             if names.speaker is not None:  # the name that came with the message
                 metadata.setdefault(names.speaker, result.get('actor_id'))

@@ -233,6 +233,11 @@ class TurnStore(Searchable):
         with self._lock:
             return self.index().search(query, k, exclude=exclude, during=during)
 
+    def unknown_words(self, query: str) -> list[str]:
+        """Return the content words of a query that no turn has."""
+        with self._lock:
+            return self.index().unknown_words(query)
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()

@@ -14,7 +14,7 @@ from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple
 
 from .conversation import ChatError, Conversation, Session, Snippet, Turn
-from .names import clean_id
+from .names import bare_name, clean_id
 from .text import read_line
 from .time import parse_datetime
 from .timestamps import date_order, is_missing, numbers_of, read_moment, zone_of
@@ -47,12 +47,7 @@ _ID = 'id id_ node_id'.split()
 _EXPECTED = 'expected a text, (speaker, text), (text, time) or an object with content or text'
 
 
-@cache
-def _bare(name: Any) -> str:
-    "Return the name of a field without case and underscores: createdAt is created_at."
-    return re.sub(r'[\W_]', '', str(name)).casefold()
-
-
+_bare = cache(bare_name)
 _TEXTS = set(map(_bare, _TEXT))
 _KNOWN = {_bare(name) for name in (*_TEXT, *_SPEAKER, *_TIME, *_ID)}
 

@@ -33,11 +33,11 @@ import memnb
 from .retriever import wait_for
 from .roles import AGAIN_PROMPT, all_rules, bounded_schema, brief_schema, Call, Completion, LM, LMError
 from .roles import ReplyError, Role, RuleLM, SCHEMA_PROMPT, ServerError, TextLM, Usage, without_tokens
-from .trace import canonical_json, error_text, printable
+from .trace import canonical_json, error_text, json_digest, printable
 
 # %% auto #0
 __all__ = ['Model', 'BOUNDS', 'ScriptedLM', 'ModelFailed', 'FunctionLM', 'as_lm', 'LMByRole', 'Connection', 'OpenAILM',
-           'LocalServer', 'request_of', 'key_of', 'RecordError', 'MissingRecord', 'RecordedLM']
+           'LocalServer', 'request_of', 'RecordError', 'MissingRecord', 'RecordedLM']
 
 # %% ../../nbs/1_core/06_models.ipynb #18ab4b35
 class ScriptedLM(TextLM):
@@ -311,16 +311,19 @@ def _correct_status(response: Any) -> None:
         response.status_code = next((status for status, words in _STATUS.items() if re.search(words, text)), 200)
 
 
-# a part of a path that may be a key: begins like one, has letters and digits in 12 characters, or is one long word
+# a part of a path that may be a key: begins like one, has letters and digits in 12 characters, is one long word, or goes
+# from letters to digits and back again and again
 _KEY_IN_PATH = (
-    r'(?i)(?<=/)(?=(?:sk|pk|key|token|secret)[-_]|[^/]*(?:(?=[^\W_]*\d)(?=[^\W_]*[a-z])[^\W_]{12}|[^\W_]{20}))[^/]{8,}'
+    r'(?i)(?<=/)(?<!://)(?=(?:sk|pk|key|token|secret)[-_]|[^/]*(?:(?=[^\W_]*\d)(?=[^\W_]*[a-z])[^\W_]{12}|[^\W_]{20})|'
+    r'(?=[^/]{16})(?:[^/]*?(?:[a-z]\d|\d[a-z])){4})[^/]{8,}'
 )
 
 
 class Connection:
     "A server with the OpenAI interface, and the key to it, which stays in here."
 
-    def __init__(self, url: str, key: str | None, timeout: float | None, max_retries: int):
+    def __init__(self, url: str | None, key: str | None, timeout: float | None, max_retries: int):
+        url = url or os.environ.get('OPENAI_BASE_URL') or 'https://api.openai.com/v1'
         parts = urlsplit(url)
         if parts.scheme not in ('http', 'https'):
             raise ValueError(  # what came may be a key, given in the wrong place
@@ -335,7 +338,7 @@ class Connection:
         self.timeout = timeout or (600 if re.match(_THIS_MACHINE, url) else 60)
         self._key, self._local = SecretStr((key or '').strip()), threading.local()
         # all keys that it has had, as the one in the environment may change, and those in its path
-        self._used = [SecretStr(part) for part in re.findall(_KEY_IN_PATH, parts.path)]
+        self._used = [SecretStr(part) for part in re.findall(_KEY_IN_PATH, self.url)]
 
     def __reduce__(self):
         return Connection, (self.url, None, self.timeout, self.max_retries)
@@ -349,8 +352,10 @@ class Connection:
 
     @property
     def shown_url(self) -> str:
-        "The address, without a key that stands in its path."
-        return self.clean(self.url)
+        "The address, with `#` and the begin of a hash in the place of a key that stands in its path."
+        return self.clean(
+            re.sub(_KEY_IN_PATH, lambda key: f'#{hashlib.sha256(key[0].encode()).hexdigest()[:4]}', self.url)
+        )
 
     def clean(self, text: str) -> str:
         """A text without any key that was used, however it was escaped: in JSON, in a URL.
@@ -485,10 +490,10 @@ class OpenAILM(TextLM):
         bounds: tuple[int, int] | None = None,  # longest text in characters, longest list
         extra: dict | None = None,  # further fields of the request body, as the server knows them
     ):
-        url = base_url or os.environ.get('OPENAI_BASE_URL') or 'https://api.openai.com/v1'
-        self._server = Connection(url, api_key, timeout, max_retries)
+        self._server = Connection(base_url, api_key, timeout, max_retries)
         self.name, self._bounds = model, bounds
-        unsafe = [name for name in extra or () if re.search(_SECRET, str(name))]
+        names = re.findall(r'"([^"\\]*)": ', json.dumps(extra, default=str))  # at any depth
+        unsafe = [name for name in names if re.search(_SECRET, name)]
         if unsafe:
             raise ValueError(f'extra: {unsafe[0]!r:.80} would be in every record; a secret belongs in api_key')
         self._options = {
@@ -656,11 +661,6 @@ def request_of(
         'repeat': repeat,
     }
 
-
-def key_of(request: dict) -> str:
-    "The key of a request: 64 hexadecimal digits."
-    return hashlib.sha256(canonical_json(request).encode('ascii')).hexdigest()
-
 # %% ../../nbs/1_core/06_models.ipynb #eacf2579
 _TABLE = 'CREATE TABLE replies (key TEXT PRIMARY KEY, request TEXT NOT NULL, outcome TEXT NOT NULL)'
 
@@ -773,7 +773,7 @@ class RecordedLM(LM):
     def _read(self, request: dict) -> _Outcome | None:
         "What is kept of a request. `RecordError` if it is damaged."
         with self._open() as file:
-            rows = file.rows('SELECT outcome FROM replies WHERE key = ?', key_of(request))
+            rows = file.rows('SELECT outcome FROM replies WHERE key = ?', json_digest(request))
         try:
             return _Outcome.model_validate(json.loads(rows[0][0])) if rows else None
         except (TypeError, ValueError, RecursionError) as error:
@@ -783,7 +783,7 @@ class RecordedLM(LM):
         "Keep what was paid for; False where something is kept already. A warning where it cannot be kept."
         verb = 'INSERT OR REPLACE' if replace else 'INSERT OR IGNORE'
         outcome = _Outcome.of(result).model_dump(mode='json')
-        row = key_of(request), canonical_json(request), canonical_json(outcome)
+        row = json_digest(request), canonical_json(request), canonical_json(outcome)
         try:
             with self._open('IMMEDIATE') as file:
                 file.rows(f'{verb} INTO replies VALUES (?, ?, ?)', *row)

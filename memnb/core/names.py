@@ -14,7 +14,7 @@ from typing import Any
 from unicodedata import category, normalize
 
 # %% auto #0
-__all__ = ['clean_name', 'clean_id', 'look_keys', 'People']
+__all__ = ['clean_name', 'bare_name', 'clean_id', 'look_keys', 'People']
 
 # %% ../../nbs/1_core/27_names.ipynb #b7b754fb
 _UNSEEN = {'Cc', 'Cf', 'Cn', 'Co', 'Cs', 'Zl', 'Zp'}  # categories: controls, format characters, line and paragraph ends
@@ -54,6 +54,11 @@ def clean_name(name: str) -> str:
     if len(text) > _LONGEST:
         text = text[:_LONGEST].rstrip() + '…'
     return text or ('?' if name.strip() else '')
+
+
+def bare_name(name: Any) -> str:
+    "Return a name, or an option, as it is compared, its letters and digits without capitals: createdAt is created_at."
+    return re.sub(r'[\W_]+', '', str(name)).casefold()
 
 
 def clean_id(id: str) -> str:

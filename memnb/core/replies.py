@@ -12,6 +12,8 @@ from typing import Annotated, Any, ClassVar, get_args, get_origin, Literal, Unio
 from pydantic import BaseModel, field_validator, model_validator, ValidationError, ValidationInfo
 from pydantic.fields import FieldInfo
 
+from .names import bare_name
+
 # %% auto #0
 __all__ = ['Reader', 'READERS', 'is_nothing', 'Reply', 'read_object', 'read_tags', 'read_lines', 'read_text', 'explain_errors',
            'is_deep', 'read_reply']
@@ -23,11 +25,6 @@ _NOTHING = frozenset(('', 'none', 'n/a', 'na', 'null', 'nil', 'nothing', '-', 'â
 def is_nothing(text: str) -> bool:
     "Return whether a text is a word by which a model says that there is nothing: 'None.', 'N/A'."
     return text.strip(' .!*"\'').lower() in _NOTHING
-
-
-def _key(name: Any) -> str:
-    "Return a name, or an option, as it is compared: its letters and digits without capitals."
-    return re.sub(r'[\W_]+', '', str(name)).lower()
 
 
 def _kinds(annotation: Any) -> list:
@@ -61,9 +58,9 @@ def _meanings(value: Any, field: FieldInfo) -> Iterator[Any]:
         if get_origin(kind) is list and not isinstance(value, list):
             yield _as_list(value, get_args(kind)[0])
         elif get_origin(kind) is Literal:  # an option in other capitals
-            yield from (option for option in get_args(kind) if _key(option) == _key(value))
+            yield from (option for option in get_args(kind) if bare_name(option) == bare_name(value))
         elif kind is bool and isinstance(value, str):  # a label of a judge
-            yield {'correct': True, 'wrong': False}.get(_key(value), _key(value))
+            yield {'correct': True, 'wrong': False}.get(bare_name(value), bare_name(value))
         elif kind is str and isinstance(value, (int, float)):
             yield str(value)
 
@@ -89,7 +86,7 @@ class Reply(BaseModel):
     def field_of(cls, name: str) -> str | None:
         "Return the field that a name means, without regard to capitals, blanks and hyphens; None where it means none."
         for field in cls.model_fields:
-            if _key(name) in map(_key, (field, *cls.ALIASES.get(field, ()))):
+            if bare_name(name) in map(bare_name, (field, *cls.ALIASES.get(field, ()))):
                 return field
         return None
 

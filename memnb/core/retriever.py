@@ -160,7 +160,8 @@ class Searchable:
         return f' (nowhere in the memory: {", ".join(words)})' if words else ''
 
 
-_MOST = 10_000  # results: then a store that only repeats itself is asked for no more
+# results that a store is asked for at most: while others come, and where it only repeats itself
+_MOST, _MOST_REPEATED = 100_000, 10_000
 
 
 class Adapted(Searchable):
@@ -185,7 +186,8 @@ class Adapted(Searchable):
     ) -> list[Hit]:
         "The store's hits, masked, each id once. Never fewer than `k` while the store has unmasked ones to give."
         check_search(query, k, exclude, during)
-        k, exclude, count_before = int(k), frozenset(exclude), -1  # a store may not take numpy's numbers
+        k, exclude = int(k), frozenset(exclude)  # a store may not take numpy's numbers
+        count_before = ids_before = -1
         size = k if 'exclude' in self._takes else k + len(exclude)
         while k:
             hits = self._fetch(query, size, exclude, during)
@@ -193,10 +195,12 @@ class Adapted(Searchable):
             for hit in hits:
                 if passes(hit.snippet, exclude, during):
                     by_id.setdefault(hit.snippet.id, hit)
-            more = self._size is not None and len(hits) > count_before and size <= _MOST
+            ids = len({hit.snippet.id for hit in hits})
+            most = _MOST if ids > ids_before else _MOST_REPEATED
+            more = self._size is not None and len(hits) > count_before and size < most
             if len(by_id) >= k or not more:
                 return list(by_id.values())[:k]
-            count_before, size = len(hits), 2 * size + len(exclude)
+            count_before, ids_before, size = len(hits), ids, min(2 * size + len(exclude), _MOST)
         return []
 
     def _fetch(self, query: str, size: int, exclude: frozenset, during: TimeSpan | None) -> list[Hit]:
@@ -244,15 +248,15 @@ def as_retriever(
     Results without ids get hashes of their content. A store that cannot exclude is over-fetched and filtered."""
     if isinstance(store, Searchable):
         return store
-    if not hasattr(store, 'search') and not callable(store):
+    ask = getattr(store, 'search', store)
+    if ask is store and not callable(store):
         try:
             store = snippets_of(store)
         except TypeError as error:
             reason = str(error).removeprefix('expected ')
             raise TypeError(f'expected an object with search(query, k), a function of a query, or {reason}') from None
         return default_index(store)
-    ask = getattr(store, 'search', store)
-    if hasattr(store, 'cursor'):  # a connection to a database can be called, too
+    if ask is store and hasattr(store, 'cursor'):  # a connection to a database can be called, too
         raise TypeError('expected a store, got a connection to a database: memnb.adapters.stores.from_sqlite reads one')
     if isinstance(store, type) or not callable(ask):
         hint = f'; is {_name(store)}() meant?' if isinstance(store, type) else ''

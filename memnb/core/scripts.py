@@ -10,7 +10,7 @@ import unicodedata
 from functools import cache
 
 # %% auto #0
-__all__ = ['UNSPACED', 'RUNS', 'STOPS', 'fold', 'split_words', 'spaced']
+__all__ = ['UNSPACED', 'RUNS', 'STOPS', 'fold_case', 'split_words', 'spaced']
 
 # %% ../../nbs/1_core/28_scripts.ipynb #5c0de005
 _HAN = r'\u3005\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff'
@@ -25,7 +25,7 @@ STOPS = '。！？｡।॥؟۔։።፧។'
 _SAME = str.maketrans({'ё': 'е', '\u0307': None})  # what is written in two ways; the dot is that of a Turkish capital
 
 
-def fold(text: str) -> str:
+def fold_case(text: str) -> str:
     "Return a text in small letters, each in the one form in which it is compared."
     return unicodedata.normalize('NFKC', text).lower().translate(_SAME)
 
@@ -47,7 +47,7 @@ def split_words(text: str) -> list[str]:
         return re.findall(r'[^\W_]+', text.lower())
     pattern, letter = _patterns()
     words = []
-    for run, word in pattern.findall(fold(text)):
+    for run, word in pattern.findall(fold_case(text)):
         if word:
             words.append(re.sub(f'[{_JOINERS}]', '', word))
         else:

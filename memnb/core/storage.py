@@ -28,7 +28,7 @@ from .names import People
 from .retriever import Lock, locked
 from .roles import add_costs, Usage
 from .text import clear_text_caches
-from .trace import canonical_json, count_of
+from .trace import canonical_json, count_of, json_digest
 
 # %% auto #0
 __all__ = ['UNSWEPT', 'Changes', 'MemoryFileError', 'ConflictError', 'expect_file', 'MemoryFile', 'row_checksum',
@@ -273,14 +273,9 @@ class UnknownSession(KeyError):
     __str__ = Exception.__str__  # KeyError would print its message in quotes
 
 
-def _sha256(value: Any) -> str:
-    "Return the SHA-256 of a JSON value as 64 hexadecimal digits; the order of keys does not matter."
-    return hashlib.sha256(canonical_json(value).encode('ascii')).hexdigest()
-
-
 def session_digest(session: Session) -> str:
     "Return the SHA-256 of all fields of a session."
-    return _sha256(json.loads(json.dumps(asdict(session), default=datetime.isoformat)))
+    return json_digest(json.loads(json.dumps(asdict(session), default=datetime.isoformat)))
 
 
 Changes = Iterator[tuple[Callable[[], Any], Callable[[], Any]]]  # what is done, each step with the one that undoes it
@@ -475,22 +470,23 @@ class SessionMemory:
         "Link an extract that was made elsewhere. Raises `DuplicateSession` as `add` does."
         if not isinstance(session_id, str):
             raise TypeError(f'keep: expected a session id, got {session_id!r:.80}')
-        digest = digest or _sha256(self.extract_to_json(extract))
+        digest = digest or json_digest(self.extract_to_json(extract))
         if not self._is_kept(session_id, digest, ()):
             self._keep(session_id, _Entry(extract, digest, (), {}))
 
     @locked
     def forget(self, session_id: str) -> dict[str, int]:
         "Remove a session and all that rests on it alone; return the counts by kind. Raises `UnknownSession`."
-        self.failed.shorten_reasons()
+        receipt = {}
         if session_id in self.failed:
             self.failed.forget([session_id])
-            clear_text_caches()
-            return {}
-        receipt = self.unlink(session_id, self.extract_of(session_id))
-        for turn in self._kept.pop(session_id).turns:
-            del self._homes[turn]
-        self.people.shown = {spelling: name for entry in self._kept.values() for spelling, name in entry.names.items()}
+        else:
+            receipt = self.unlink(session_id, self.extract_of(session_id))
+            for turn in self._kept.pop(session_id).turns:
+                del self._homes[turn]
+            names = [entry.names for entry in self._kept.values()]
+            self.people.shown = {spelling: name for own in names for spelling, name in own.items()}
+        self.failed.shorten_reasons()
         clear_text_caches()
         return receipt
 

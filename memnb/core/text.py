@@ -11,7 +11,7 @@ from sys import getsizeof
 from typing import Callable, Collection, Iterable, Sequence
 
 from .conversation import Snippet
-from .scripts import fold, RUNS, split_words, STOPS
+from .scripts import fold_case, RUNS, split_words, STOPS
 from .time import find_times, number_of, parse_date, SPELLED_NUMBER, TimeSpan
 
 # %% auto #0
@@ -226,9 +226,9 @@ def named_in(text: str, people: Iterable[str]) -> tuple[str, ...]:
 
     A short form of three letters or more counts (`Mel` for Melanie), and so does a form of another case (`Annas`).
     In small letters a name counts where the text has no capitals but at its start, and no capital names anybody."""
-    firsts = {person: (fold(person).split() or [''])[0] for person in people}
+    firsts = {person: (fold_case(person).split() or [''])[0] for person in people}
     words = re.findall(r'[^\W\d_]+', text)
-    capital = {fold(word) for word in words if word[0].isupper()}
+    capital = {fold_case(word) for word in words if word[0].isupper()}
     named = tuple(person for person, first in firsts.items() if _is_named(first, capital, text))
     if named or any(word[0].isupper() and word != 'I' for word in words[1:]):
         return named

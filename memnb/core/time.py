@@ -594,11 +594,18 @@ _DAY_WORDS = {
     r'\b(?P<amount>(?:an?(?:\s+couple(?:\s+of)?)?|<SPELLED_NUMBER>|\d+)\s+<UNITS>s?)\s+ago\s+(?P<day>today|yesterday)\b'
 )
 @_rule(
-    r'(?<!once )(?<!twice )(?<!times )(?<!day )(?<!days )(?<!been )(?<!for )\b'
+    r'(?<!day |for )(?<!once |been |days |took |take )(?<!twice |times |spent |spend )(?<!lasted |worked |stayed )\b'
     r'(?P<amount>(?:an?|<SPELLED_NUMBER>|\d+)\s+(?:week|fortnight)s?)\s+(?:on\s+)?(?P<day><DAYS>|today|tomorrow)\b'
+    r'(?P<range>\s*(?:-|–|to|until|till|through|thru)\s*<DAYS>)?'
 )
-@_rule(r'(?P<amount>)\b(?P<day><DAYS>|today|tomorrow|yesterday)\s+week\b')
+@_rule(
+    r'(?P<amount>)\b(?P<day><DAYS>|today|tomorrow|yesterday)\s+week\b'
+    # not a heading, 'Monday week 2', nor 'a Monday week-long course'
+    r'(?!-\w|\s+(?:<BELOW_20>|#?\d\d?(?![.:]\d|\s*[ap]\.?m))\b)'
+)
 def _away_from_a_day(match, day):
+    if match.groupdict().get('range'):
+        raise ValueError(f'expected a day, got the days of some weeks: {match[0]!r}')
     name = match['day'].lower()
     start = day + _DAY_WORDS[name] * ONE_DAY if name in _DAY_WORDS else _step(name, day, 1).start
     kind, count = (_parts_of(match['amount']) or [('week', 1)])[0]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, create_model, Field, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
+from .names import bare_name
 from .replies import explain_errors
 from .retriever import as_retriever, check_search, Hit, Store
 from .time import parse_date, TimeSpan
@@ -75,11 +75,6 @@ def page_of(
 _SYNONYMS = {'relation': 'predicate', 'entity': 'subject'}  # REMem's own example has the first (figure 5)
 
 
-def _plain(name: str) -> str:
-    "Return a name as it is compared: startTime, Start-Time and start_time are the same."
-    return re.sub(r'[\W_]+', '', name).casefold()
-
-
 class Arguments(BaseModel):
     """Base of the arguments of a tool. A null, or a blank that does not fit, gives the default; truth values for numbers are refused.
 
@@ -99,9 +94,9 @@ class Arguments(BaseModel):
         if not isinstance(value, dict):
             return value
         arguments = {name: argument for name, argument in value.items() if name in cls.model_fields}
-        names = {_plain(name): name for name in cls.model_fields}
+        names = {bare_name(name): name for name in cls.model_fields}
         for name, argument in value.items():
-            own = names.get(_plain(name)) or names.get(_SYNONYMS.get(_plain(name)))
+            own = names.get(bare_name(name)) or names.get(_SYNONYMS.get(bare_name(name)))
             if own and own not in arguments:
                 arguments[own] = argument
             elif name not in arguments and argument not in (None, '', [], {}):

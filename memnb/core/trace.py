@@ -5,6 +5,7 @@
 # %% ../../nbs/1_core/07_trace.ipynb #cd355c1e
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from typing import Annotated, Any, ClassVar, Literal
@@ -18,9 +19,9 @@ from .replies import explain_errors
 from .roles import Call, Usage
 
 # %% auto #0
-__all__ = ['Text', 'mend', 'printable', 'count_of', 'error_text', 'canonical_json', 'Bullet', 'Seen', 'Step', 'as_step',
-           'SearchStep', 'ModelStep', 'StateStep', 'RouteStep', 'NoteStep', 'ToolStep', 'AnswerStep', 'TraceError',
-           'Trace']
+__all__ = ['Text', 'mend', 'printable', 'count_of', 'error_text', 'canonical_json', 'json_digest', 'Bullet', 'Seen', 'Step',
+           'as_step', 'SearchStep', 'ModelStep', 'StateStep', 'RouteStep', 'NoteStep', 'ToolStep', 'AnswerStep',
+           'TraceError', 'Trace']
 
 # %% ../../nbs/1_core/07_trace.ipynb #a3692d73
 def mend(text: str) -> str:
@@ -67,6 +68,11 @@ def canonical_json(
 ) -> str:
     "The one JSON text of a value. `ValueError` for numbers that JSON does not have, `TypeError` for other types."
     return json.dumps(value, sort_keys=True, separators=(',', ':'), ensure_ascii=True, allow_nan=False)
+
+
+def json_digest(value: Any) -> str:
+    "Return the SHA-256 of a JSON value as 64 hexadecimal digits; the order of keys does not matter."
+    return hashlib.sha256(canonical_json(value).encode('ascii')).hexdigest()
 
 
 def _finite(value: Any) -> Any:

@@ -43,7 +43,7 @@ class Around(Searchable):
         self._sessions: dict[str, list[Snippet]] = {}  # in order of position, after so many changes of the index
         self._changes = 0
 
-    def messages_around(self, id: str, each: int | None = None) -> list[Snippet]:
+    def messages_around(self, id: str) -> list[Snippet]:
         "Return a message with those on either side of it in its session. `UnknownSnippet` for an id that is none."
         snippet = self.index[id]
         if self.index.changes != self._changes:
@@ -52,8 +52,8 @@ class Around(Searchable):
                 sessions[other.session].append(other)
             self._sessions, self._changes = sessions, changes  # whole, for a search in another thread
         session = self._sessions[snippet.session]
-        place, reach = session.index(snippet), self.each if each is None else each
-        return session[max(place - reach, 0) : place + reach + 1]
+        place = session.index(snippet)
+        return session[max(place - self.each, 0) : place + self.each + 1]
 
     def search(
         self,

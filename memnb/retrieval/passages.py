@@ -39,7 +39,7 @@ def passage_spans(text: str, words: int = WORDS) -> list[tuple[int, int]]:
     "Return the start and the end of each passage of a text: they follow on each other, and together are the text."
     if len(text) <= words or (len(text) <= _LETTERS and count_words(text) <= words):
         return [(0, len(text))]
-    return list(_packed(text, _pieces(text, 0, len(text), words, 0), words))
+    return list(_packed(_pieces(text, 0, len(text), words, 0), words))
 
 
 def _pieces(text: str, start: int, end: int, words: int, level: int) -> Iterator[tuple[int, int, int]]:
@@ -55,7 +55,7 @@ def _pieces(text: str, start: int, end: int, words: int, level: int) -> Iterator
         start = stop
 
 
-def _packed(text: str, pieces: Iterable[tuple[int, int, int]], words: int) -> Iterator[tuple[int, int]]:
+def _packed(pieces: Iterable[tuple[int, int, int]], words: int) -> Iterator[tuple[int, int]]:
     "Yield passages of as many pieces as fit."
     start, end, room = 0, 0, words
     for piece_start, piece_end, count in pieces:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext
@@ -143,9 +142,8 @@ class OpenAIEmbedder:
     ):
         if batch < 1:
             raise ValueError(f'batch: expected 1 or more, got {batch}')
-        self.name, self.base_url, self.batch, self._client = model, base_url, batch, client
-        url = base_url or os.environ.get('OPENAI_BASE_URL') or 'https://api.openai.com/v1'
-        self._server = Connection(url, None, timeout, 2)
+        self.name, self.batch, self._client = model, batch, client
+        self._server = Connection(base_url, None, timeout, 2)
 
     def __call__(self, texts: list[str]) -> np.ndarray:
         texts = [text or ' ' for text in texts]  # servers refuse an empty text

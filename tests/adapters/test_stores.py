@@ -24,7 +24,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from interop.contract import maker, PROPERTIES
 
-from memnb.adapters.stores import Fields, fields_of, snippet_of
+from memnb.adapters.stores import Fields, fields_of, from_langchain, from_pandas, from_sqlite, snippet_of
 from memnb.core.conversation import Snippet
 from memnb.core.retriever import Adapted, as_retriever, Hit, passes, waited
 from memnb.core.time import GRANULARITIES, TimeSpan
@@ -213,6 +213,20 @@ def test_names_that_cannot_be_told_apart_are_refused(options):
     with pytest.raises(ValueError, match='Fields: expected different names, got '):
         Fields(**options)
     Fields(id=None, time=None, said=None)
+
+
+@pytest.mark.parametrize(
+    'use',
+    [
+        partial(from_sqlite, None, 'memory'),
+        partial(from_pandas, None),
+        partial(from_langchain, None),
+        partial(fields_of, Snippet('a', 'b')),
+    ],
+)
+def test_names_that_are_no_fields_are_refused(use):
+    with pytest.raises(TypeError, match="names: expected Fields, such as .*, got {'text': 'body'}"):
+        use(names={'text': 'body'})
 
 
 # What a store does

@@ -242,6 +242,12 @@ def test_threads_share_a_store(tmp_path):
         assert {hit.snippet.id for hit in store.search('name1', 100)} == left
 
 
+def test_a_word_that_no_turn_has_is_named(tmp_path):
+    with TurnStore(tmp_path / 'turns') as store:
+        store.remember('We sold two kayaks.')
+        assert store.remark_on('swap kayaks') == ' (nowhere in the memory: swap)'
+
+
 def test_a_conversation_is_stored_once(tmp_path):
     def talk(*texts):
         return Conversation.of(

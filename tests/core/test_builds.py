@@ -16,7 +16,7 @@ from memnb.core.conversation import Conversation, Session, Turn
 from memnb.core.messages import as_conversation
 from memnb.core.models import OpenAILM
 from memnb.core.roles import Call, LMError, ReplyError, RuleLM, ServerError, Usage
-from memnb.core.storage import DuplicateSession, MemoryFileError
+from memnb.core.storage import DuplicateSession, MemoryFileError, UnknownSession
 from memnb.evaluation.datasets import load_sample
 from memnb.memma.bank import MemoryBank
 from memnb.memma.loop import MemMA
@@ -213,6 +213,10 @@ def test_a_file_keeps_what_failed_until_it_is_read_or_forgotten(kind, tmp_path):
     assert again.failed == memory.failed and again.failed.sessions == memory.failed.sessions
     again.add(texts)
     assert not again.failed and again.sessions == ('D1', 'D2', 'D3')
+    reasons = dict(memory.failed)
+    with pytest.raises(UnknownSession):
+        memory.forget('D9')
+    assert memory.failed == reasons == {'D2': 'LMError: refused'}
     assert memory.forget('D2') == {} and not memory.failed and 'D2' not in memory
     memory.save(path)
     assert b'xylophone' not in path.read_bytes() and not kind.load(path).failed

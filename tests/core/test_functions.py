@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from memnb.mragent.graph import CueTagGraph
 from memnb.adapters.frameworks import as_functions
 from memnb.remem.graph import GistGraph
-from memnb.core.tools import OUTPUT_ANSWER, Tool, tools_of
+from memnb.core.tools import Tool, tools_of
 from test_tools import functions, valid_calls
 
 
@@ -35,28 +35,6 @@ def test_the_tools_of_the_graphs_fit_what_servers_take(graph):
     for one in made:
         assert len(one['function']['description']) <= 1024
         Draft202012Validator.check_schema(one['function']['parameters'])
-
-
-def named(name):
-    return Tool(name, 'Does something.', OUTPUT_ANSWER.arguments, OUTPUT_ANSWER.function)
-
-
-@pytest.mark.parametrize(
-    'tools',
-    [
-        [],
-        [OUTPUT_ANSWER],
-        [named('a'), named('a')],
-        [named('größe')],
-        [named('a' * 65)],
-        [named('')],
-        [named('a b')],
-        [named('a\n')],
-    ],
-)
-def test_names_that_servers_refuse_are_refused_here(tools):
-    with pytest.raises(ValueError, match='^tools: expected one or more with different names'):
-        as_functions(tools)
 
 
 @pytest.mark.parametrize('source', [None, 3, 'search', object()])

@@ -210,3 +210,15 @@ def test_a_connection_to_a_database_is_no_store_although_it_can_be_called():
     with closing(sqlite3.connect(':memory:')) as connection:
         with pytest.raises(TypeError, match='got a connection to a database: memnb.adapters.stores.from_sqlite'):
             as_retriever(connection)
+
+
+def test_a_store_over_a_database_is_a_store_and_gives_what_matches_late():
+    class Database:
+        cursor = None
+
+        def search(self, query, k):
+            return [Snippet(f's{number}', 'text') for number in range(min(k, 60_000))]
+
+    late = as_retriever(Database()).search('x', 1, exclude=[f's{number}' for number in range(50_000)])
+    filtered = as_retriever(Database()).search('x', 1, during=TimeSpan.year(2023))
+    assert [hit.snippet.id for hit in late] == ['s50000'] and filtered == []

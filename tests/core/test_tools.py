@@ -15,6 +15,7 @@ from schemas import objects_in
 from memnb.core.roles import rule
 from memnb.retrieval.bm25 import LexicalIndex
 from memnb.core.models import ScriptedLM
+from memnb.core.names import bare_name
 from memnb.core.roles import ReplyError, Role
 from memnb.core.replies import read_reply
 from memnb.core.roles import brief_schema, strict_schema
@@ -24,7 +25,6 @@ from memnb.core.time import TimeSpan
 from memnb.core.trace import printable
 from memnb.core.calls import choice_of
 from memnb.core.tools import (
-    _plain,
     arguments_of,
     as_tools,
     day_of,
@@ -137,7 +137,7 @@ def test_the_same_thing_written_in_another_way_is_taken(made, data):
 def test_every_unknown_name_is_ignored_and_the_note_says_so(made, name, data):
     function, told = made
     call, given_to = data.draw(valid_calls(told))
-    if name not in told and _plain(name) not in map(_plain, set(told) - set(call)):
+    if name not in told and bare_name(name) not in map(bare_name, set(told) - set(call)):
         done = in_order(told, given_to)
         seen = Tool.of(function)(**call, **{name: 1})
         assert seen.note == f'{done} (ignored: {printable(name)})' or not printable(name)

@@ -25,6 +25,7 @@ from memnb import cli
 from memnb.adapters.mcp_server import KEPT_TRACES, LONGEST, mcp_server, MemoryTools
 from memnb.adapters.turn_store import TurnStore
 from memnb.core.roles import ServerError
+from memnb.core.tools import ToolError
 from memnb.evaluation.registry import METHODS
 
 STORY = [
@@ -402,12 +403,14 @@ def test_nothing_is_forgotten_before_the_second_call_and_each_result_with_texts_
     tools.forget(['T1'], confirm=shown['confirm'])  # a word for something else
     late = tools.forget(session='2024-07-01')
     tools.remember('a green canoe')
-    tools.forget(session='2024-07-01', confirm=late['confirm'])  # one more turn than was shown
+    with pytest.raises(ToolError, match='confirm: expected the turns as they were shown, got others'):
+        tools.forget(session='2024-07-01', confirm=late['confirm'])  # one more turn than was shown
     results.append(tools.forget(['T1'], confirm=''))
     assert len(tools.search('canoe')['hits']) == 3
     results.append(tools.forget(['T1'], confirm=results[-1]['confirm']))
     assert [hit['id'] for hit in tools.search('canoe')['hits']] == ['T2', 'T3']
     assert all('never an instruction' in result['note'] for result in results)
+    assert 'canoe' not in str(vars(tools)['_to_confirm'])
 
 
 def test_traces_are_bounded(tools):

@@ -149,6 +149,8 @@ def test_each_repair_stands_under_the_probe_that_failed():
         'INSERT m1: fact for question 1',
         'INSERT m1: fact for question 3',
     ]
+    untested = Evolution('D2', tuple(probes_asked), mended, tuple(probes_asked), retested=False)
+    assert 'after' not in [row.label for _, rows in evolution_rows(untested) for row in rows]
 
 
 def test_what_was_taken_back_does_not_read_as_if_it_stood():
