@@ -1,7 +1,7 @@
 """Search over snippets.
 
 index     a store of snippets, masks and ranking: what all indexes share
-bm25      the incremental index with the scores of rank-bm25
+bm25      rank-bm25, and the incremental index with its scores
 vectors   embedders, dense search
 passages  the short pieces of a text that a search scores
 features  what a ranking sees of a question and a turn
