@@ -279,7 +279,8 @@ def construct(
             notes += editor.notes
             if not editor.undone or not by_fact:
                 continue
-            entries = [change.after for change in new_changes if change.after]
+            changed = [change.entry for change in new_changes]  # as they stand now, and not as each edit left them
+            entries = [bank[id] for id in changed if id in bank]
             entries += [hit.snippet for note in editor.undone for hit in bank.search(note, 5)]
             entries = list({entry.id: entry for entry in entries}.values())
             inputs |= {'view': entries, 'guidance': None, 'undone': editor.undone}

@@ -199,7 +199,8 @@ class MemMA(Coordinated):
         except LMError as error:
             after, failure = before, f'{type(error).__name__}: {error}'
         self._usage = add_costs(self._usage, cycle.cost)
-        return Evolution('again', before, (), after, cost=cycle.cost, error=failure, again=True)
+        notes = tuple(cycle.grounding.notes)
+        return Evolution('again', before, (), after, notes=notes, cost=cycle.cost, error=failure, again=True)
 
     @classmethod
     def of(

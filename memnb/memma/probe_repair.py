@@ -27,7 +27,7 @@ from ..core.time import format_moment, TimeSpan
 from ..core.trace import count_of
 from .bank import DuplicateEntry, Edit, Entry, MemoryBank
 from .construction import Editor
-from .prompts import CONSOLIDATE, Consolidation, Mark, MARK, Probe, ProbeLine, PROBES, REPAIR, RepairReply
+from .prompts import CONSOLIDATE, Consolidation, MARK, Marks, Probe, ProbeLine, PROBES, REPAIR, RepairReply
 from ..retrieval.bm25 import LexicalIndex
 
 # %% auto #0
@@ -391,7 +391,7 @@ class ProbeCycle:
         self.grounding, self.lm, self.k, self.roles = grounding, lm, k, roles
         self.when, self.cost = grounding.session.time, {}
         # the paper's way, and that of a role with its form: each answer is marked, alone, and each probe asked again
-        self.each = roles.get('mark', MARK).reply is Mark
+        self.each = not issubclass(roles.get('mark', MARK).model({}), Marks)
         self.trust = trust
         self.editor = Editor(self.bank, grounding.session, grounding.related, grounding.speakers, policy)
         self.editor.notes = grounding.notes
@@ -431,6 +431,8 @@ class ProbeCycle:
         else:
             due = [row for row in rows if len({text.casefold().strip(' .') for text in row[1:]}) > 1]
             numbers = self.ask(MARK, rows=due).wrong if due else []
+            for number in sorted(set(numbers) - set(range(1, len(due) + 1))):
+                self.grounding.notes.append(f'marks: expected numbers from 1 to {len(due)}, got {number}')
             wrong = [row for number, row in enumerate(due, 1) if number in numbers]
         return [result for result, row in zip(results, rows) if row in wrong]
 

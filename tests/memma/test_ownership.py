@@ -383,6 +383,15 @@ def test_one_batch_is_undone_without_what_came_after_it():
         bank.undo(batch=renamed)
 
 
+def test_entries_that_changed_places_and_were_undone_stay_so_where_another_is_forgotten():
+    bank = MemoryBank()
+    bank.apply([Edit('ADD', 'boat'), Edit('ADD', 'sea'), Edit('ADD', 'kite', sources=['D1:1'])])
+    bank.apply([Edit('UPDATE', 'x', 'm1'), Edit('UPDATE', 'boat', 'm2'), Edit('UPDATE', 'sea', 'm1')])
+    bank.undo()
+    bank.forget(turns=['D1:1'])
+    assert [entry.text for entry in bank] == ['boat', 'sea']
+
+
 def test_the_audit_tells_who_changed_what_when_and_on_which_turn():
     memory = adas()
     memory.remember(session('D2', day(6), ('Ada', 'I live in Bergen.')))
