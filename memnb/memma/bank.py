@@ -403,12 +403,13 @@ class Journal(MemoryFile):
     def extent(self, namespace: str) -> _Extent:
         "Return how far a namespace has come; '' stands for every namespace without a row."
         rows = self.rows("SELECT * FROM extents WHERE namespace IN (?, '') ORDER BY namespace DESC", namespace)
-        for _, *fields, checksum in rows[:1]:
-            if checksum != row_checksum(*rows[0][:-1]):
-                raise MemoryFileError(f'{self.path}: the extent of {namespace!r:.80} is damaged')
-            extent = _Extent(*fields)
-            return extent if rows[0][0] == namespace else _Extent(forgotten=extent.forgotten)
-        return _Extent()
+        if not rows:
+            return _Extent()
+        name, *fields, checksum = rows[0]
+        if checksum != row_checksum(name, *fields):
+            raise MemoryFileError(f'{self.path}: the extent of {namespace!r:.80} is damaged')
+        extent = _Extent(*fields)
+        return extent if name == namespace else _Extent(forgotten=extent.forgotten)
 
     def _put_extent(self, file: sqlite3.Connection, namespace: str, extent: _Extent) -> None:
         row = (namespace, *extent, row_checksum(namespace, *extent))
@@ -810,14 +811,13 @@ class MemoryBank(Searchable):
     def apply(self, edits: Iterable[Edit], when: datetime | None = None) -> list[Change]:
         """Apply edits in order, all or none, and return their changes.
         Raises `UnknownEntry`, `DuplicateEntry`, `ConflictError`."""
+        changes = []
         with self.transaction():
-            return [self._apply(edit, when) for edit in edits]
-
-    def _apply(self, edit: Edit, when: datetime | None) -> Change:
-        "Stage one edit."
-        if not isinstance(edit, Edit):
-            raise TypeError(f'apply: expected edits, got {edit!r:.80}')
-        return self._stage(self._state.change_of(edit, self._next(edit.action, when), when))
+            for edit in edits:
+                if not isinstance(edit, Edit):
+                    raise TypeError(f'apply: expected edits, got {edit!r:.80}')
+                changes.append(self._stage(self._state.change_of(edit, self._next(edit.action, when), when)))
+        return changes
 
     def add(self, text: str, *, when: datetime | None = None, **fields) -> Entry:
         "Add an entry (`fields` as of an `Edit`) and return it, or the equal one that exists."
@@ -933,14 +933,11 @@ class MemoryBank(Searchable):
 
     def _clear_index(self) -> None:
         "Remove from the index what has changed. What fails is tried again at the next search."
-        for id in sorted((id for id in self._indexed if self._is_stale(id)), key=_id_order):
-            self._store.remove(id)
-            del self._indexed[id]
-
-    def _is_stale(self, id: str) -> bool:
-        "Whether the index may hold something else of an id than its entry."
-        indexed, entry = self._indexed[id], self._state.entries.get(id)
-        return indexed is None or (indexed is not entry and indexed != entry)
+        for id in sorted(self._indexed, key=_id_order):
+            indexed, entry = self._indexed[id], self._state.entries.get(id)
+            if indexed is None or (indexed is not entry and indexed != entry):
+                self._store.remove(id)
+                del self._indexed[id]
 
     def _fill_index(self) -> None:
         "Bring the index up to date."

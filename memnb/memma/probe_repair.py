@@ -138,19 +138,12 @@ class Evolution:
     notes: tuple[str, ...] = ()  # what was not believed, with the words that came
     cost: dict[str, Usage] = field(default_factory=dict)  # by role
     error: str = ''  # why probing ended early; no repair was kept then
-    again: bool = False  # True: probes of earlier sessions, by `MemMA.probe_again`
     retested: bool = True  # False: the probes were not asked again after the repairs, and `after` is as before
 
     @property
     def passed(self) -> tuple[int, int]:
         "How many probes passed, before and after."
         return sum(result.passed for result in self.before), sum(result.passed for result in self.after)
-
-    @property
-    def lost(self) -> tuple[ProbeResult, ...]:
-        "The probes that passed before and fail after."
-        pairs = zip(self.before, self.after)
-        return tuple(now for was, now in pairs if was.passed and not now.passed)
 
     @property
     def written(self) -> tuple[Repair, ...]:
@@ -166,8 +159,6 @@ class Evolution:
             return f'{text}, then no reply came, and nothing was repaired'
         if self.taken_back:
             return f'{text}, its repairs were taken back'
-        if self.again:
-            return f'{text}, {after} now, {len(self.lost)} lost'
         count = count_of(len(self.written), 'repair')
         repairs = f', {after} after {count}' if self.retested else f', {count} not tested'
         return text + repairs if self.repairs else text

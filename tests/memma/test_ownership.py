@@ -68,7 +68,6 @@ ATTACKS = {
     ),
     'both are cited': line('UPDATE', 'Ada lives in Oslo.', 'm1', ['D2:1', 'D2:2'], speaker='Ada'),
     'nothing is cited': line('UPDATE', 'Ada lives in Oslo.', 'm1', [], speaker='Ada'),
-    'about nobody': line('UPDATE', 'Ada lives in Oslo.', 'm1', ['D2:2'], about='Eve'),
     'a denial': line('UPDATE', 'Ada does not live in Rome.', 'm1', ['D2:1'], speaker='Ada'),
     'deleted': line('DELETE', '', 'm1', ['D2:1'], speaker='Ada'),
     'deleted by her own turn': line('DELETE', '', 'm1', ['D2:2']),
@@ -350,7 +349,7 @@ def test_nothing_of_a_forgotten_turn_is_left_in_file_history_index_or_probes(tmp
     memory.bank.apply([Edit('NONE', reason='Xylophone?'), Edit('NONE', sources=['D1:1'], reason='no Xylophone here')])
     memory.remember(session('D3', day(7), ('Ada', 'I bought a green boat yesterday.')))
     memory.forget(turns=['D2:1', 'D2:2'])
-    seen = f'{memory.probed} {list(memory.bank)} {[str(one) for one in memory.bank.journal.changes("default")]}'
+    seen = f'{list(memory.bank)} {[str(one) for one in memory.bank.journal.changes("default")]}'
     seen += ''.join(entry.line for entry in memory.bank) + ''.join(
         str(memory.bank.audit(entry.id)) for entry in memory.bank
     )
