@@ -76,11 +76,10 @@ def subject_of(
     text: str,
     people: Collection[str],  # who takes part
     said_by: Sequence[str] = (),  # the speakers of the turns that the text rests on
-    claimed: str | None = None,  # whom a reply says that it is about
 ) -> str | None:
     """Return the participant whom a text is about: the first whom it names, else a single speaker who says "I" or "my"; else None.
 
-    `Eve says: Ada lives in Oslo` is about Ada. What a reply claims counts only where it makes nothing a person's own, and no longer so."""
+    `Eve says: Ada lives in Oslo` is about Ada."""
     people = list(dict.fromkeys(filter(None, (*said_by, *people))))
     text = _QUOTED.sub(' ', text)
     for name in people:
@@ -88,8 +87,7 @@ def subject_of(
     place, person = _first_named(text, people, said_by)
     if len(said_by) == 1 and (_I.search(text) or _MY.search(text[:place])):
         return said_by[0]
-    is_free = person is None or not {person, claimed} & {*said_by}
-    return claimed if claimed in people and is_free else person
+    return person
 
 # %% ../../nbs/1_core/31_ownership.ipynb #d78f306a
 _VAGUE = stems('something someone somebody somewhere anything anyone anybody anywhere thing things stuff')

@@ -130,7 +130,7 @@ class Role:
     fields: Callable[..., dict] | None = None
     # what the prompt asks for, where it is another form, as a paper's; it is read as the reply
     form: type[BaseModel] | Callable[[dict], type[BaseModel]] | None = None
-    shows_messages: bool = True  # whether messages, or what was drawn from them, are among its inputs
+    shows_messages: bool = True  # whether the system text begins with `MESSAGES_ARE_DATA`
 
     @property
     def instructions(self) -> str:

@@ -18,7 +18,7 @@ from pydantic import Field
 from ..core.conversation import Question
 from ..core.replies import Reply
 from ..core.roles import as_text, LM, LMError, NO_INFORMATION, Role, RuleLM, RULES, Usage
-from ..core.text import cache_texts, in_digits, NUMBER, stems
+from ..core.text import cache_texts, in_digits, NUMBER, stems, tokenize
 from ..core.time import find_times, parse_date, TimeSpan
 from ..core.trace import Text
 from .metrics import gold_date, Interval, wilson
@@ -30,6 +30,7 @@ __all__ = ['VARIANTS', 'TRIAL_KINDS', 'strict_rule', 'lenient_rule', 'refusal_ru
 
 # %% ../../nbs/6_evaluation/04_judge.ipynb #a25c36eb
 _YEAR = re.compile(r'\b(?:19|20)\d\d\b(?!,\d)')  # alone
+_PARTED = re.compile(r'(?<=\d)[.:](?=\d)')  # the mark within a decimal or a clock time
 
 
 class _Facts(NamedTuple):
@@ -47,7 +48,7 @@ def _facts(text: str) -> _Facts:
         rest = f'{rest[:start]} {rest[end:]}'
     times += map(parse_date, _YEAR.findall(rest))
     plain = NUMBER.sub(lambda number: in_digits(number[0]).replace(',', ''), _YEAR.sub(' ', rest))
-    return _Facts(tuple(times), stems(plain))
+    return _Facts(tuple(times), stems(_PARTED.sub('p', plain)))  # one word: 4.30 is 4p30
 
 
 def _shares(first: _Facts, second: _Facts) -> bool:
@@ -56,11 +57,11 @@ def _shares(first: _Facts, second: _Facts) -> bool:
     return overlap or bool(first.words & second.words)
 
 # %% ../../nbs/6_evaluation/04_judge.ipynb #01e33bdc
-_NOT = re.compile(r"\b(?:not|no|never|nor|without)\b|n['’]t\b", re.I)
+_NOT = re.compile(r"\b(?:not|no|never|nor|without)\b(?!-\w)|n['’]t\b", re.I)
 _CLAUSE = re.compile(r'[,.;:!?()\n]+(?!\s*\d)|\bbut\b', re.I)  # not within a date or a number
-_YES = re.compile(r"\b(?:(yes|yeah)|no|not|never|unlikely)\b|n['’]t\b", re.I)
+_YES = re.compile(r"\b(?:(yes|yeah)|no|not|never|unlikely)\b(?!-\w)|n['’]t\b", re.I)
 _OPENS = re.compile(
-    r'\W*(?:(?:most |very )?(?:likely|probably|possibly|maybe|perhaps)[,\s]+)?(?:yes|no|not)\b(?! \d)', re.I
+    r'\W*(?:(?:most |very )?(?:likely|probably|possibly|maybe|perhaps)[,\s]+)?(?:yes|no|not)\b(?!\.? \d|-\w)', re.I
 )
 _REASON = re.compile(r'\([^)]*\)|[,;]\s*(?:since|because|as)\s.*')
 
@@ -83,6 +84,16 @@ def _yes_or_no(text: str) -> bool | None:
 def _without_reason(gold: str) -> str:
     return _REASON.sub(' ', gold).strip() or gold
 
+
+def _chosen(question: str, answer: str) -> set[str]:
+    "Return which of the two words beside the *or* of a question an answer names and does not deny."
+    before, is_choice, after = question.partition(' or ')
+    if not is_choice:
+        return set()
+    left, right = (tokenize(_PARTED.sub('p', text)) for text in (before, after))
+    choices = {*[word for word in left if word not in right][-1:], *[word for word in right if word not in left][:1]}
+    return {word for word in choices & _facts(answer).words if not _denies(answer, {word})}
+
 # %% ../../nbs/6_evaluation/04_judge.ipynb #aa98ac63
 def _objection(question: str, gold: str, answer: str, whole: bool) -> str:
     "Return why an answer is wrong by a gold answer, all of which must be there or a part; an empty text if it is right."
@@ -95,8 +106,11 @@ def _objection(question: str, gold: str, answer: str, whole: bool) -> str:
     core = _without_reason(gold)
     if _denies(answer, stems(core)) != _denies(gold, stems(core)):
         return 'one denies what the other says'
+    chosen = _chosen(question, core)
+    if len(chosen) == 1 and _chosen(question, answer) != chosen:
+        return 'it makes another choice, or none'
     due, stated = _facts(core), _facts(answer)
-    further = due.words - stems(question)  # words of the question need not be repeated
+    further = due.words - stems(question) | chosen  # other words of the question need not be repeated
     if further or due.times:
         due = due._replace(words=further)
     if not _shares(due, stated):

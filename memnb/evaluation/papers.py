@@ -76,12 +76,14 @@ _OVER = {'gold evidence': Memory('gold evidence', _find_evidence)}
 
 # %% ../../nbs/6_evaluation/13_papers.ipynb #f3ba9bf1
 def _read_method(row: Mapping[str, Any]) -> Method:
-    "Return the method of a row, with its switches of the loop and of the memory."
+    "Return the method of a row, with its switches of the loop and of the memory. `ValueError` for an unknown `over`."
     switches = dict(row.get('loop', {}))
     if 'limits' in switches:
         switches['limits'] = RouterLimits(*switches['limits'])
-    memory = _OVER.get(row.get('over'), METHODS[row['method']].memory).with_options(**row.get('memory', {}))
-    return variant(row['row'], row['method'], memory, **switches)
+    memory = METHODS[row['method']].memory
+    if 'over' in row:
+        [memory] = pick([row['over']], _OVER, Memory, f'row {row["row"]!r}: over')
+    return variant(row['row'], row['method'], memory.with_options(**row.get('memory', {})), **switches)
 
 
 def _read_table(rows: Sequence[Mapping[str, Any]], **declared: Any) -> PaperTable:

@@ -146,13 +146,13 @@ form{position:sticky;top:0;background:Canvas;padding:.5em 0} form[hidden]{displa
 {% for cell in line[1:] %}<td>{{ '{:,}'.format(cell) if cell is number else cell }}</td>{% endfor %}</tr>
 {% endfor %}</tbody></table></div>{% endmacro %}
 <h1>{{ title }}</h1>
-<nav>{% for part in ['figures', 'spent', 'failures', 'provenance', 'questions'] %}
+<nav>{% for part in (['figures'] if curves else []) + ['spent', 'failures', 'provenance', 'questions'] %}
 <a href="#{{ part }}">{{ part }}</a>{% endfor %}</nav>
 <p>{{ run.state }}</p>
 {% for name, table in tables.items() %}<section><h2>{{ name }}</h2>
 {{ grid(['method'] + table.columns|list, table.itertuples()|list) }}</section>{% endfor %}
-<section id="figures"><h2>Evidence recall of the first k turns read</h2>
-<div class="figures">{% for dataset, svg in curves.items() %}<figure><figcaption>{{ dataset }}</figcaption>{{ svg|safe }}</figure>{% endfor %}</div></section>
+{% if curves %}<section id="figures"><h2>Evidence recall of the first k turns read</h2>
+<div class="figures">{% for dataset, svg in curves.items() %}<figure><figcaption>{{ dataset }}</figcaption>{{ svg|safe }}</figure>{% endfor %}</div></section>{% endif %}
 <section id="spent"><h2>Spent</h2>
 {% set lines = [] %}{% for line in run.provenance.spent %}{% set _ = lines.append(line.values()|list) %}{% endfor %}
 {% if lines %}{{ grid(run.provenance.spent[0], lines) }}{% else %}<p>The run has not ended.</p>{% endif %}</section>
@@ -218,12 +218,13 @@ def render_page(run: RunFolder) -> Iterator[str]:
             "a report needs jinja2 and matplotlib; this installs them: pip install 'memnb[eval]'"
         ) from None
     rows = run.results.rows
+    parts = {name: part for name, part in rows.groupby('dataset', sort=False) if part.evidence_recall.notna().any()}
     template = Environment(autoescape=True, finalize=_finalize, trim_blocks=True).from_string(_TEMPLATE)
     yield from template.generate(
         run=run,
         title=f'Experiment: {", ".join(rows.dataset.unique())}',
         tables=run.results.tables(),
-        curves={name: recall_curves(part) for name, part in rows.groupby('dataset', sort=False)},
+        curves={name: recall_curves(part) for name, part in parts.items()},  # none where no question has evidence
         categories=rows.category.fillna('none').unique(),
     )
 

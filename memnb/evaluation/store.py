@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from secrets import token_hex
+from shutil import copymode
 from typing import Any
 
 from ..core.storage import expect_file, MemoryFile, MemoryFileError, row_checksum
@@ -132,15 +133,17 @@ def stored_trace(trace: Trace) -> str:
 def write_file(
     path: str | Path,
     pieces: Iterable[str],
-    mode: int = 0o600,  # who may read it, less the umask; the default: its owner alone
+    mode: int = 0o600,  # who may read a new file, less the umask; the default: its owner alone
 ) -> None:
-    "Write a text file in place of another one, when it is complete. No link is followed."
+    "Write a text file in place of another one, whose permissions it keeps, when it is complete. No link is followed."
     expect_file(path)
     draft = Path(path).parent / f'memnb-{token_hex(8)}'
     options = {'encoding': 'utf-8', 'errors': 'replace', 'newline': '\n'}
     try:
         with open(draft, 'x', opener=lambda name, flags: os.open(name, flags, mode), **options) as file:
             file.writelines(pieces)
+        if Path(path).is_file() and not Path(path).is_symlink():
+            copymode(path, draft)
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)

@@ -289,7 +289,7 @@ def _without(text: str, versions: Sequence[tuple[Entry, Entry | None]], words: C
 
 
 class _Cleaning:
-    """A history as if the edits that rest on some turns had never been made: all others are applied again.
+    """A history as if the edits that rest on some turns, or change some entries, had never been made: all others are applied again.
 
     An entry falls back to the version before; of a later version goes what its text took from a forgotten one, and a
     reason goes that rests on no turn or has forgotten words."""
@@ -305,6 +305,9 @@ class _Cleaning:
         # of each id: each forgotten version with the one before, and the stems that only these have brought
         self._versions: dict[str, list[tuple[Entry, Entry | None]]] = defaultdict(list)
         self._words: dict[str, frozenset[str]] = defaultdict(frozenset)
+        self._undone_with: dict[int | None, set[str | None]] = defaultdict(set)  # batch -> entries that are taken back
+        for change in changes:
+            self._undone_with[change.undoes].add(change.entry)
         resting = {
             change.number for change in changes if change.entry in entries or not turns.isdisjoint(change.evidence)
         }
@@ -345,8 +348,9 @@ class _Cleaning:
         "Return what an UNDO comes to now; None for nothing."
         id = change.entry
         after = replay(earlier for earlier in self.changes if earlier.number < change.undoes).get(id)
-        is_same = after == self.state.entries.get(id)
-        return None if is_same or self.state.says_elsewhere(after, id) else replace(change, after=after)
+        is_same, other = after == self.state.entries.get(id), self.state.says_elsewhere(after, id)
+        is_taken = other and other not in self._undone_with[change.undoes]  # these will say something else
+        return None if is_same or is_taken else replace(change, after=after)
 
     def _cleaned(self, edit: Edit, id: str | None) -> Edit:
         "Return an UPDATE without what it took from forgotten versions of an entry. `ValueError` where nothing is left."
@@ -385,6 +389,7 @@ _TABLES = (
     'CREATE INDEX by_entry ON changes (namespace, entry, number)',
     'CREATE TABLE extents (namespace TEXT PRIMARY KEY, last INTEGER, given INTEGER, forgotten INTEGER, '
     'seal TEXT, checksum TEXT NOT NULL)',
+    'CREATE TABLE failed (namespace TEXT PRIMARY KEY, sessions TEXT NOT NULL, checksum TEXT NOT NULL)',
 )
 _INSERT = 'INSERT INTO changes VALUES (?, ?, ?, ?, ?)'
 
@@ -393,17 +398,18 @@ class Journal(MemoryFile):
     "The changes of all namespaces, in one SQLite file or in memory. Raises `MemoryFileError`."
 
     def __init__(self, path: str | Path | None = None):
-        super().__init__(path, 'memory-bank', _TABLES, format=3)
+        super().__init__(path, 'memory-bank', _TABLES, format=4)
 
     def extent(self, namespace: str) -> _Extent:
         "Return how far a namespace has come; '' stands for every namespace without a row."
         rows = self.rows("SELECT * FROM extents WHERE namespace IN (?, '') ORDER BY namespace DESC", namespace)
-        for _, *fields, checksum in rows[:1]:
-            if checksum != row_checksum(*rows[0][:-1]):
-                raise MemoryFileError(f'{self.path}: the extent of {namespace!r:.80} is damaged')
-            extent = _Extent(*fields)
-            return extent if rows[0][0] == namespace else _Extent(forgotten=extent.forgotten)
-        return _Extent()
+        if not rows:
+            return _Extent()
+        name, *fields, checksum = rows[0]
+        if checksum != row_checksum(name, *fields):
+            raise MemoryFileError(f'{self.path}: the extent of {namespace!r:.80} is damaged')
+        extent = _Extent(*fields)
+        return extent if name == namespace else _Extent(forgotten=extent.forgotten)
 
     def _put_extent(self, file: sqlite3.Connection, namespace: str, extent: _Extent) -> None:
         row = (namespace, *extent, row_checksum(namespace, *extent))
@@ -472,31 +478,32 @@ class Journal(MemoryFile):
 
     def _seal_failed(self) -> str:
         "Return the seal over the failed sessions of all namespaces."
-        rows = self.rows("SELECT name, value FROM memory WHERE name LIKE 'failed in %'")
+        rows = self.rows('SELECT namespace, checksum FROM failed')
         return self.seal(row_checksum(*row) for row in rows)
 
     def _failed_in(self, namespace: str) -> dict:
         "Return the sessions that could not be written into a namespace, as JSON values; inside a transaction."
         if self._seal_failed() != self.extent('').seal:
-            raise MemoryFileError(
-                f'{self.path}: damaged: failed sessions are not as they were written, or have vanished'
-            )
-        rows = self.rows('SELECT value FROM memory WHERE name = ?', f'failed in {namespace}')
-        return json.loads(rows[0][0]) if rows else {}
+            raise MemoryFileError(f'{self.path}: damaged: failed sessions have vanished')
+        for text, checksum in self.rows('SELECT sessions, checksum FROM failed WHERE namespace = ?', namespace):
+            if checksum != row_checksum(namespace, text):
+                raise MemoryFileError(f'{self.path}: damaged: failed sessions of {namespace!r:.80} are others')
+            return json.loads(text)
+        return {}
 
     def _note_failed(self, namespace: str, before: dict, after: dict) -> None:
         "Write what became of the sessions that could not be written; others may have noted sessions meanwhile."
         if before == after:
             return
-        name = f'failed in {namespace}'
         with self.transaction() as file:
             records = self._failed_in(namespace)
             for id in before.keys() - after.keys():
                 records.pop(id, None)
             records |= {id: record for id, record in after.items() if before.get(id) != record}
-            file.execute('DELETE FROM memory WHERE name = ?', (name,))
+            file.execute('DELETE FROM failed WHERE namespace = ?', (namespace,))
             if records:
-                file.execute('INSERT INTO memory VALUES (?, ?)', (name, canonical_json(records)))
+                row = namespace, canonical_json(records)
+                file.execute('INSERT INTO failed VALUES (?, ?, ?)', (*row, row_checksum(*row)))
             self._put_extent(file, '', self.extent('')._replace(seal=self._seal_failed()))
             file.execute(UNSWEPT)
         self.sweep(wait=False)
@@ -507,6 +514,7 @@ class Journal(MemoryFile):
         entries = set(entries)
         with self.transaction() as file:
             changes, extent = self.changes(namespace), self.extent(namespace)
+            self.check_seal(namespace, extent)
             unknown = entries - {change.entry for change in changes}
             if unknown:
                 raise UnknownEntry(f'no entry {min(unknown)!r:.80}, now or before')
@@ -594,7 +602,7 @@ class Audit:
 
 
 class NothingToUndo(ValueError):
-    "Every change is taken back already, or there was none."
+    "Every change, or the batch that is named, is taken back already, or there was none."
 
 
 def _reading(method: Callable) -> Callable:
@@ -663,7 +671,7 @@ class MemoryBank(Searchable):
         path: str | Path | Journal | None = None,
         **options: Any,  # as for the class
     ) -> MemoryBank:
-        "Return a bank with the messages as they are for entries, each with its id, speaker and day. `ChatError`."
+        "Return a bank with the messages as they are for entries, each with its turn, speaker and day. `ChatError`."
         bank = cls(path, **options)
         texts = {id: entry.text for entry in bank for id in entry.sources}
 
@@ -803,14 +811,13 @@ class MemoryBank(Searchable):
     def apply(self, edits: Iterable[Edit], when: datetime | None = None) -> list[Change]:
         """Apply edits in order, all or none, and return their changes.
         Raises `UnknownEntry`, `DuplicateEntry`, `ConflictError`."""
+        changes = []
         with self.transaction():
-            return [self._apply(edit, when) for edit in edits]
-
-    def _apply(self, edit: Edit, when: datetime | None) -> Change:
-        "Stage one edit."
-        if not isinstance(edit, Edit):
-            raise TypeError(f'apply: expected edits, got {edit!r:.80}')
-        return self._stage(self._state.change_of(edit, self._next(edit.action, when), when))
+            for edit in edits:
+                if not isinstance(edit, Edit):
+                    raise TypeError(f'apply: expected edits, got {edit!r:.80}')
+                changes.append(self._stage(self._state.change_of(edit, self._next(edit.action, when), when)))
+        return changes
 
     def add(self, text: str, *, when: datetime | None = None, **fields) -> Entry:
         "Add an entry (`fields` as of an `Edit`) and return it, or the equal one that exists."
@@ -926,14 +933,11 @@ class MemoryBank(Searchable):
 
     def _clear_index(self) -> None:
         "Remove from the index what has changed. What fails is tried again at the next search."
-        for id in sorted((id for id in self._indexed if self._is_stale(id)), key=_id_order):
-            self._store.remove(id)
-            del self._indexed[id]
-
-    def _is_stale(self, id: str) -> bool:
-        "Whether the index may hold something else of an id than its entry."
-        indexed, entry = self._indexed[id], self._state.entries.get(id)
-        return indexed is None or (indexed is not entry and indexed != entry)
+        for id in sorted(self._indexed, key=_id_order):
+            indexed, entry = self._indexed[id], self._state.entries.get(id)
+            if indexed is None or (indexed is not entry and indexed != entry):
+                self._store.remove(id)
+                del self._indexed[id]
 
     def _fill_index(self) -> None:
         "Bring the index up to date."

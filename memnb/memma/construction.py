@@ -85,8 +85,8 @@ class Editor:
         "Return the turns or entries but those of an assistant: its words claim nothing against its only user."
         return [statement for statement in statements if statement.speaker != self.assistant]
 
-    def _claim(self, text: str, said_by: tuple[str, ...], about: str | None) -> Statement:
-        return Statement(text, subject_of(text, self.people, said_by, about), said_by)
+    def _claim(self, text: str, said_by: tuple[str, ...]) -> Statement:
+        return Statement(text, subject_of(text, self.people, said_by), said_by)
 
     def _changed_by(
         self, text: str, old: Statement, cited: Iterable[Turn], heard: Iterable[Turn], shown: Iterable[Snippet]
@@ -113,7 +113,6 @@ class Editor:
         label: str,  # of the edit, for notes
         edit: Edit,
         before: Entry | None = None,  # that is changed
-        about: str | None = None,  # whom the text is about, as a reply says
         heard: Sequence[Turn] = (),  # all that was said where the edit comes from
         shown: Iterable[Snippet] = (),  # the entries that its writer saw
         fact: Snippet | None = None,  # what is new, where the text has all that the entry says besides
@@ -134,7 +133,7 @@ class Editor:
             if old.is_own and self.policy is not anyone:
                 others = (entry for entry in shown if entry.id != before.id)
                 changed_by = self._changed_by(text, old, cited, heard, others)
-            if self.policy(old, self._claim(text, changed_by, about)):
+            if self.policy(old, self._claim(text, changed_by)):
                 said_by = changed_by or said_by
                 is_dated = edit.action == 'UPDATE' and not fact and before.said and self.when
                 is_late = is_dated and before.said.date() > self.when.date()
@@ -150,7 +149,7 @@ class Editor:
             if why:
                 raise Refused(f'DELETE: {why}')
             self.deletions = self.deletions and self.deletions - 1
-        new, speaker = self._claim(text, said_by, about), self._speaker(label, edit.speaker, said_by)
+        new, speaker = self._claim(text, said_by), self._speaker(label, edit.speaker, said_by)
         edit = replace(edit, speaker=speaker, said_by=said_by, about=new.about, disputes=disputes)
         if why:
             self.notes.append(f'{label}: added, not an UPDATE: {why}: {text}')
@@ -210,7 +209,7 @@ def _write_chunk(
                 # nothing gets lost, and each part keeps its speaker and the day that its times count from
                 is_same = before.text.partition(BEFORE)[0] == edit.text
                 edit = replace(edit, text=before.text if is_same else edit.text + part_of(before))
-            changes.append(editor.apply(label, edit, before, line.about, chunk.turns, view))
+            changes.append(editor.apply(label, edit, before, chunk.turns, view))
         except (Refused, UnknownEntry, DuplicateEntry) as error:
             text = ' '.join(line.text.split())
             border.notes.append(f'{label} is refused: {error}' + (f': {text}' if text else ''))
@@ -287,7 +286,8 @@ def construct(
             notes += editor.notes
             if not editor.undone or not by_fact:
                 continue
-            entries = [change.after for change in new_changes if change.after]
+            changed = [change.entry for change in new_changes]  # as they stand now, and not as each edit left them
+            entries = [bank[id] for id in changed if id in bank]
             entries += [hit.snippet for note in editor.undone for hit in bank.search(note, 5)]
             entries = list({entry.id: entry for entry in entries}.values())
             inputs |= {'view': entries, 'guidance': None, 'undone': editor.undone}

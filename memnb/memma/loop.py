@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from ..core.roles import add_costs, LMError, Usage
 from ..core.storage import ConflictError
 from .bank import MemoryBank, Receipt, TalkStore
 from .construction import check_writing, construct, Written
-from .probe_repair import EarlierTurns, Evolution, evolve, Grounding, ProbeCycle, ProbeResult
+from .probe_repair import EarlierTurns, Evolution, evolve
 from .retrieval import Coordinated
 
 # %% auto #0
@@ -88,7 +88,6 @@ class MemMA(Coordinated):
         check_count('probes', probes)
         check_count('related', related)
         self._earlier, self._usage = EarlierTurns(), {}
-        self.probed: list[ProbeResult] = []  # the probes of all sessions, and whether they passed
         is_bank = isinstance(bank, MemoryBank)
         if not is_bank and not isinstance(bank, (str, Path, type(None))):
             raise TypeError(
@@ -174,8 +173,6 @@ class MemMA(Coordinated):
             error.usage = sum(result.cost.values(), error.usage or Usage())
             raise
         self._earlier.add(session)
-        if result.evolution:
-            self.probed += [replace(probed, answer='', evidence=()) for probed in result.evolution.after]
         self.speakers = speakers
         self._usage = add_costs(self._usage, result.cost)
         return result
@@ -185,21 +182,8 @@ class MemMA(Coordinated):
         entries, turns = list(entries), set(turns)
         changes = [change for id in entries for change in self.bank.history(id)]
         receipt = self.bank.forget(entries, turns=turns)
-        turns = turns.union(*(change.evidence for change in changes))
-        self._earlier.forget(turns)
-        self.probed = [result for result in self.probed if turns.isdisjoint(result.probe.sources)]
+        self._earlier.forget(turns.union(*(change.evidence for change in changes)))
         return receipt
-
-    def probe_again(self) -> Evolution:
-        "Return what the probes of all sessions come to now: which passed and fail is in `lost`."
-        before, failure = tuple(self.probed), ''
-        cycle = ProbeCycle(self.bank, Grounding(Session('again', ())), self.lm, self.k, self.roles)
-        try:
-            after = cycle.test([result.probe for result in before])
-        except LMError as error:
-            after, failure = before, f'{type(error).__name__}: {error}'
-        self._usage = add_costs(self._usage, cycle.cost)
-        return Evolution('again', before, (), after, cost=cycle.cost, error=failure, again=True)
 
     @classmethod
     def of(

@@ -27,7 +27,7 @@ from ..core.time import format_moment, TimeSpan
 from ..core.trace import count_of
 from .bank import DuplicateEntry, Edit, Entry, MemoryBank
 from .construction import Editor
-from .prompts import CONSOLIDATE, Consolidation, Mark, MARK, Probe, ProbeLine, PROBES, REPAIR, RepairReply
+from .prompts import CONSOLIDATE, Consolidation, MARK, Marks, Probe, ProbeLine, PROBES, REPAIR, RepairReply
 from ..retrieval.bm25 import LexicalIndex
 
 # %% auto #0
@@ -138,19 +138,12 @@ class Evolution:
     notes: tuple[str, ...] = ()  # what was not believed, with the words that came
     cost: dict[str, Usage] = field(default_factory=dict)  # by role
     error: str = ''  # why probing ended early; no repair was kept then
-    again: bool = False  # True: probes of earlier sessions, by `MemMA.probe_again`
     retested: bool = True  # False: the probes were not asked again after the repairs, and `after` is as before
 
     @property
     def passed(self) -> tuple[int, int]:
         "How many probes passed, before and after."
         return sum(result.passed for result in self.before), sum(result.passed for result in self.after)
-
-    @property
-    def lost(self) -> tuple[ProbeResult, ...]:
-        "The probes that passed before and fail after."
-        pairs = zip(self.before, self.after)
-        return tuple(now for was, now in pairs if was.passed and not now.passed)
 
     @property
     def written(self) -> tuple[Repair, ...]:
@@ -166,8 +159,6 @@ class Evolution:
             return f'{text}, then no reply came, and nothing was repaired'
         if self.taken_back:
             return f'{text}, its repairs were taken back'
-        if self.again:
-            return f'{text}, {after} now, {len(self.lost)} lost'
         count = count_of(len(self.written), 'repair')
         repairs = f', {after} after {count}' if self.retested else f', {count} not tested'
         return text + repairs if self.repairs else text
@@ -391,7 +382,7 @@ class ProbeCycle:
         self.grounding, self.lm, self.k, self.roles = grounding, lm, k, roles
         self.when, self.cost = grounding.session.time, {}
         # the paper's way, and that of a role with its form: each answer is marked, alone, and each probe asked again
-        self.each = roles.get('mark', MARK).reply is Mark
+        self.each = not issubclass(roles.get('mark', MARK).model({}), Marks)
         self.trust = trust
         self.editor = Editor(self.bank, grounding.session, grounding.related, grounding.speakers, policy)
         self.editor.notes = grounding.notes
@@ -431,6 +422,8 @@ class ProbeCycle:
         else:
             due = [row for row in rows if len({text.casefold().strip(' .') for text in row[1:]}) > 1]
             numbers = self.ask(MARK, rows=due).wrong if due else []
+            for number in sorted(set(numbers) - set(range(1, len(due) + 1))):
+                self.grounding.notes.append(f'marks: expected numbers from 1 to {len(due)}, got {number}')
             wrong = [row for number, row in enumerate(due, 1) if number in numbers]
         return [result for result, row in zip(results, rows) if row in wrong]
 

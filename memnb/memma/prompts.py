@@ -144,7 +144,6 @@ class EditLine(Reply):
     text: Text = ''
     entry: Text | None = None
     speaker: Text | None = None  # who said it
-    about: SkipJsonSchema[Text | None] = None  # whom it is about; not asked for, since the text tells by rule
     turns: list[Text] = []
     reason: Text = ''
 

@@ -5,7 +5,7 @@
 # %% ../../nbs/2_memr3/03_prompts.ipynb #db4faaf2
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Literal

@@ -34,12 +34,6 @@ _TAG, _PERSON, _CONTEXT = (
 _ASPECT = 0.3  # the least cosine of an aspect that is offered
 
 
-def _tag_scores(graph: CueTagGraph, text: str) -> dict[str, float]:
-    "Return the similarity of each tag, by id, with a text: 1 for the nearest of the memory, 0 for the farthest."
-    cosines = graph.tags.index.scores(text)
-    return dict(zip(cosines, scaled(np.array(list(cosines.values()))).tolist())) if cosines else {}
-
-
 def _time_ids(span: TimeSpan) -> list[str]:
     "Return the ids of the cues under which what happened in a closed span is stored: its months, and of a longer one its years."
     labels = time_cues([span])
@@ -65,7 +59,9 @@ class Activation:
         self.beside = {}  # episode -> the kept episode beside which it was told
         self._idf = {}  # cue id -> its inverse document frequency
         bare = without_names(question, graph.names)
-        self._tags = _tag_scores(graph, bare) if tags else {}
+        cosines = graph.tags.index.scores(bare) if tags else {}
+        # the similarity of each tag, by id: 1 for the nearest of the memory, 0 for the farthest
+        self._tags = dict(zip(cosines, scaled(np.array(list(cosines.values()))).tolist())) if cosines else {}
         self._aspects = graph.aspects.index.scores(bare) if units else {}
 
     def _reached(self, cue: str) -> dict[str, tuple[str, str]]:
@@ -115,18 +111,13 @@ class Activation:
 
     def activate_time(self, span: TimeSpan, weight: float = 1.0) -> bool:
         "Activate what happened in a closed span; return whether any episode got more."
-        reached = self._reached_in(span) if span.start and span.end else {}
-        return self._raise((span.start, span.end), weight * self._idf_of(len(reached)), reached)
-
-    def _reached_in(self, span: TimeSpan) -> dict[str, tuple[str, str]]:
-        "Return what happened in a span, each episode with one of its months and its tag."
-        branches = {}
-        for month in _time_ids(span):
+        reached = {}  # episode -> one of its months, and its tag
+        for month in _time_ids(span) if span.start and span.end else ():
             for episode, branch in self._reached(month).items():
                 time = self.graph.episodes[episode].time
                 if time and time.overlaps(span):
-                    branches[episode] = branch
-        return branches
+                    reached[episode] = branch
+        return self._raise((span.start, span.end), weight * self._idf_of(len(reached)), reached)
 
     def activate_beside(self, event: str) -> None:
         "Activate what was told just before and after a kept episode. `UnknownSnippet`."

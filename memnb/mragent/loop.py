@@ -65,12 +65,11 @@ def cue_view(
     memory: Any,  # anything for `as_retriever`
     question: str,
     wide: int = _WIDE,  # how many hits the view is made of
-    **options,
 ) -> CueTagGraph:
-    "Return a cue-tag graph of the best hits of a store for one question; `options` as for the graph. TypeError, ValueError for what is no store or no search."
+    "Return a cue-tag graph of the best hits of a store for one question. TypeError, ValueError for what is no store or no search."
     check_search(question, wide, ())
     snippets = [hit.snippet for hit in as_retriever(memory).search(question, wide)]
-    graph, sessions = CueTagGraph(**{'names': speakers_in(snippets), **options}), {}
+    graph, sessions = CueTagGraph(names=speakers_in(snippets)), {}
     for snippet in sorted(snippets, key=lambda snippet: (snippet.position or 0, snippet.id)):
         episodes = sessions.setdefault(snippet.session or 'view', [])
         episodes.append(_as_episode(snippet, len(episodes), graph.names))

@@ -154,10 +154,6 @@ class Passive:
         nodes = np.broadcast_to(nodes, (len(query), nodes.shape[-1]))
         return History(nodes, forest.read(nodes))
 
-    def as_active(self) -> Active:
-        "Return the same policy as an active one, which ignores the history: passive ⊆ active."
-        return Active(lambda query, history: np.atleast_2d(self.choose(query))[:, len(history)])
-
 
 def follower(tree: NeedleTree) -> Active:
     "Return the active policy that follows the directions."

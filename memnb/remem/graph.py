@@ -244,10 +244,6 @@ class GistGraph(SessionMemory, Searchable):
         known = [hit.snippet for hit in self.triples.lexical.search(words, _KNOWN)]  # they share its rarest words
         return extract(session, self.lm, speakers=self.names, known=known, **options)
 
-    def extract_from_json(self, value: dict) -> Extract:
-        "Return the extract that gave the value; files of earlier versions have no turns."
-        return super().extract_from_json({'turns': [], **value})
-
     def vectors(self, session_id: str, extract: Extract) -> dict[str, Any]:
         "Return the embeddings of a session's gists and facts, by id."
         rows = {gist.id: self.gists.dense.vector(gist.id) for gist in extract.gists}

@@ -150,7 +150,8 @@ def probes_rule(
     names, probes = (*speakers, *session.speakers), {}
     for fact in facts_rule(session, speakers).facts:
         for question, answer, kind in clefts(fact):
-            if content_words(question, names) and stems(answer) - stems(question):
+            is_hidden = stems(answer) - stems(question) and answer.casefold() not in question.casefold()
+            if content_words(question, names) and is_hidden:
                 probe = ProbeLine(question=question, answer=answer, kind=kind, turns=fact.turns)
                 probes.setdefault(fact.turns[0], probe)
     return ProbesReply(probes=list(probes.values())[:count])

@@ -60,10 +60,10 @@ def aspect_of(text: str) -> str | None:
 
 
 def slot_of(text: str, names: Collection[str]) -> tuple[str, str] | None:
-    "Return the person and the slot that a sentence in the third person fills, None for any other sentence."
+    "Return the person and the slot that a sentence in the third person fills, None for any other sentence, and for a question."
     people = '|'.join(map(re.escape, filter(None, names))) or '(?!)'
     for slot, (_, words) in _SLOTS.items():
-        match = re.search(rf'\b({people})(?: and others)?(?: {ADVERB})* {words}\b', text)
+        match = re.search(rf'\b({people})(?: and others)?(?: {ADVERB})* {words}\b(?![^.!]*\?)', text)
         if match:
             return match[1], slot
     return None

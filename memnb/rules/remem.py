@@ -24,10 +24,11 @@ __all__ = ['statements', 'stated', 'gists_rule', 'clauses', 'facts_of', 'facts_r
 
 # %% ../../nbs/9_rules/02_remem.ipynb #b8587217
 def statements(turn: Turn, day: date | None, names: Iterable[str] = (), language: str = 'auto') -> list[str]:
-    "Return what a turn says in texts that stand alone, and its picture; a sentence of at most two words of content stands with its neighbour."
-    names, texts = tuple(names), []
+    "Return what a turn says in texts that stand alone, and its picture; a sentence of at most two words of content stands with one neighbour."
+    names, texts, is_joined = tuple(names), [], True
     for sentence in sentences(turn.text):
-        if texts and min(len(content_words(text, names)) for text in (texts[-1], sentence)) <= 2:
+        is_joined = not is_joined and min(len(content_words(text, names)) for text in (texts[-1], sentence)) <= 2
+        if is_joined:
             texts[-1] = f'{texts[-1]} {sentence}'
         else:
             texts.append(sentence)
@@ -81,12 +82,13 @@ def clauses(sentence: str, people: Iterable[str]) -> Iterator[tuple[str, str, st
 def facts_of(turn: Turn, day: date | None, names: Iterable[str] = (), language: str = 'auto') -> Iterator[FactLine]:
     "Yield the facts that a turn states, and the picture that it shares."
     for sentence in sentences(turn.text):
+        if re.search(r'\?\W*$', sentence):
+            continue  # a question claims nothing
         text, when = third_person(sentence, turn.speaker), None
         for start, end, span in reversed(find_times(text, day, language)):
             text, when = f'{text[:start]};{text[end:]}', phrase(span)
         for subject, predicate, thing in clauses(text, dict.fromkeys((turn.speaker, *names))):
-            if not sentence.endswith('?'):  # a question claims nothing
-                yield FactLine(subject=subject, predicate=predicate, object=thing, point_in_time=when, turns=[turn.id])
+            yield FactLine(subject=subject, predicate=predicate, object=thing, point_in_time=when, turns=[turn.id])
     if turn.caption:
         yield FactLine(subject=turn.speaker or 'Somebody', predicate='shared', object=turn.caption, turns=[turn.id])
 

@@ -143,7 +143,7 @@ def _answer_rule(question, lines=(), may_refuse=True, **shown) -> AnswerReply:
     return extract_answer(question, lines, may_refuse)
 
 # %% ../../nbs/9_rules/01_text.ipynb #efb69757
-ADVERB = '(?:always|never|ever|just|still|also|even|now|only|often|sometimes|already|almost|both|then|soon|once|quite|[a-z]{3,}ly)'
+ADVERB = '(?:always|never|ever|just|still|also|even|now|only|often|sometimes|already|almost|both|then|soon|once|quite|seldom|maybe|perhaps|[a-z]{3,}ly)'
 _FORMS = {"'m": 'is', "'ve": 'has', "'ll": 'will', "'d": 'would', 'am': 'is', 'have': 'has', 'do': 'does'}
 _FORMS |= {"haven't": "hasn't", "don't": "doesn't"}
 # what is quoted; or me, my, we; or I, its adverbs and its verb
@@ -159,7 +159,8 @@ def _third(verb: str) -> str:
     verb = verb.replace('’', "'")
     if verb in _FORMS:
         return _FORMS[verb]
-    if verb in STOP_WORDS - {'get', 'like'} or verb in PASTS or re.search("[^e]ed$|ing$|[^su]s$|'", verb):
+    is_adverb = re.fullmatch(ADVERB, verb)
+    if is_adverb or verb in STOP_WORDS - {'get', 'like'} or verb in PASTS or re.search("[^e]ed$|ing$|[^su]s$|'", verb):
         return verb
     stem = re.sub('([^aeiou])y$', r'\1ie', verb)
     return stem + ('es' if re.search('(?:s|x|z|ch|sh|o)$', stem) else 's')
@@ -201,7 +202,6 @@ def track_rule(
     state: EvidenceGap = EvidenceGap(),
     reasoning: str = '',  # what was thought at the last reflection
     queries: Sequence[str] = (),
-    remarks: Sequence[str] = (),  # what the prompt says of each; the rule does not go by it
     due: Decision | None = None,  # what the router will decide whatever is proposed
     **shown,  # what else is shown is for a model, here and in the other rules
 ) -> TrackerReply:

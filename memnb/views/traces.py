@@ -420,7 +420,7 @@ def evolution_rows(
             repair = next(repairs, None)
             if repair:
                 rows.append(_repair_row(repair, evolution.taken_back))
-        if evolution.retested and (evolution.written or evolution.again):
+        if evolution.retested and evolution.written:
             rows.append(_result_row(after, 'after'))
         groups.append((f'probe {number}', rows))
     rows = _failed(evolution.taken_back, 'undone') + _failed(evolution.error)

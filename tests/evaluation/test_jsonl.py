@@ -144,6 +144,14 @@ def test_a_file_is_replaced_when_it_is_complete_and_no_link_is_followed(tmp_path
     assert sorted(path.name for path in tmp_path.iterdir()) == ['link', 'pipe', 'precious']
 
 
+@pytest.mark.parametrize('mode', [0o600, 0o664])
+def test_a_file_keeps_its_permissions(tmp_path, mode):
+    (tmp_path / 'own.jsonl').touch()
+    (tmp_path / 'own.jsonl').chmod(mode)
+    save_jsonl([], tmp_path / 'own.jsonl')
+    assert (tmp_path / 'own.jsonl').stat().st_mode & 0o777 == mode
+
+
 def test_a_fifo_or_a_device_is_refused_by_what_reads_files(tmp_path):
     """The one waits for ever, the other never ends."""
     os.mkfifo(tmp_path / 'pipe')

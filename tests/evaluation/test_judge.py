@@ -155,6 +155,32 @@ def test_what_is_denied_is_wrong_and_what_is_denied_beside_it_is_not():
     assert _denies('She never went to Ghent', {'ghent'}) and not _denies('She never went, it was Ghent', {'ghent'})
 
 
+@pytest.mark.parametrize(
+    'question, gold, answer, right',
+    [
+        ('Does she drink tea or coffee?', 'green tea', 'tea, a green one', True),
+        ('Does she drink tea or coffee?', 'tea', 'Tea, not coffee.', True),
+        ('Does she drink tea or coffee?', 'green tea', 'green coffee', False),
+        ('Does she drink tea or coffee?', 'She drinks tea', 'She drinks coffee', False),
+        ('Does she drink tea or coffee?', 'tea', 'tea or coffee', False),
+        ('Is it the red boat or the blue boat?', 'the red boat', 'the blue boat', False),
+        ('Is it the red boat or the blue boat?', 'the red boat', 'the red one', True),
+        ('What did Ada or Bo sing?', 'a shanty', 'A shanty.', True),
+        ('How long did he swim in the lake?', 'an hour in the lake', 'an hour', True),
+        ('How far?', '3.5 km', '5.3 km', False),
+        ('How far?', '3.5 km', 'It was 3.5 km.', True),
+        ('How far?', '3.5 km', '3 or 5 km', False),
+        ('At what time?', '4.30', 'at 4:30', True),
+        ('At what time?', '4:30', 'at 30 past 4', False),
+        ('Where?', 'a note in Ghent', 'another note, nothing special, in Ghent', True),
+        ('Where?', 'Ghent', 'a not-for-profit in Ghent', True),
+        ('What?', 'No-knead bread', 'not white bread', False),
+    ],
+)
+def test_choices_numbers_and_negations(question, gold, answer, right):
+    assert accepts(strict_rule, question, gold, answer) == right
+
+
 def test_declining_is_right_where_it_is_due_and_wrong_elsewhere():
     for answer in (
         'No information available',

@@ -10,7 +10,7 @@ from memnb import cli
 from memnb.core.roles import RuleLM
 from memnb.evaluation.datasets import data_path
 from memnb.evaluation.experiment import Experiment, experiment_of
-from memnb.evaluation.papers import PAPERS, PaperTable, variant
+from memnb.evaluation.papers import PAPERS, PaperTable, read_papers, variant
 from memnb.evaluation.registry import configured, load_dataset, METHODS
 from servers import chat, fail, Server
 
@@ -92,6 +92,15 @@ def test_the_oracle_reads_the_evidence_and_nothing_else(two_sessions):
     loop = oracle.make(oracle.memory.build(talk, RuleLM()), talk)
     assert [set(loop.ask(one.text).read) for one in talk.questions] == [set(one.evidence) for one in talk.questions]
     assert loop.ask('What else?').read == []
+
+
+def test_an_unknown_memory_is_refused(tmp_path):
+    rows = [{'row': 'oracle', 'method': 'rag', 'over': 'silver evidence'}]
+    (tmp_path / 'own.json').write_text(
+        json.dumps({'mine': {'title': 'T', 'tables': {'one': {'title': 'T', 'rows': rows}}}})
+    )
+    with pytest.raises(ValueError, match="row 'oracle': over: expected some of gold evidence, got 'silver evidence'"):
+        read_papers(tmp_path / 'own.json')
 
 
 def test_a_table_shows_its_rows_and_categories_beside_the_papers_figures(two_sessions):

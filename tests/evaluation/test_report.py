@@ -141,6 +141,13 @@ def test_the_command_writes_the_page_in_place_of_what_is_there(tmp_path, capsys)
         main_report(SimpleNamespace(folder=str(tmp_path / 'run'), out=tmp_path))
 
 
+def test_questions_without_evidence_have_no_curves(tmp_path):
+    [talk] = [replace(talk, questions=[replace(talk.questions[0], evidence=())]) for talk in [load_sample()]]
+    Experiment(['rag'], [talk], baselines=()).run(tmp_path)
+    text = text_of(tmp_path)
+    assert '<svg' not in text and 'figures"' not in text and talk.questions[0].text in Page(text).words
+
+
 def run_of(cuts, turns):
     """Rows of two methods that read equally well, one of them fewer turns."""
     rows = []

@@ -261,26 +261,15 @@ class Rummaging(RuleLM):
 def test_what_was_forgotten_does_not_come_back_by_a_probe(by, keeps, tmp_path, monkeypatch):
     memory = told_red(tmp_path / 'a.db')
     hidden = [entry.id for entry in memory.bank if entry.sources == ('S1:1',)]
-    assert hidden and memory.probed
+    assert hidden
     if keeps:  # the mutant: turns are kept for probes
         monkeypatch.setattr(EarlierTurns, 'forget', lambda self, turns: None)
     assert memory.forget(turns=['S1:1']) if by == 'turn' else memory.forget(hidden)
-    assert not any('S1:1' in one.probe.sources for one in memory.probed)
     memory.lm = Rummaging()
     memory.remember(RED[1])
     comes_back = any('S1:1' in entry.sources or 'red' in entry.text.split() for entry in memory.bank)
     memory.bank.close()
     assert comes_back is keeps and (b'Holm' in (tmp_path / 'a.db').read_bytes()) is keeps
-
-
-def test_probes_are_kept_and_asked_again():
-    memory = told_red()
-    assert memory.probed and not memory.probe_again().lost
-    lost = memory.probed[0]
-    memory.bank.apply([Edit('DELETE', entry=entry.id) for entry in memory.bank.resting_on(lost.probe.sources)])
-    again = memory.probe_again()
-    assert lost.passed and lost.probe in [one.probe for one in again.lost] and not again.written
-    assert '1 of 1 probe passed, 0 now, 1 lost' in str(again) and 'after      failed' in str(again)
 
 
 def test_a_taken_turn_id_is_refused_before_anybody_is_asked():

@@ -902,6 +902,17 @@ def test_a_damaged_bank_is_an_error_that_names_the_file(path, damage):
         MemoryBank(path, backend=Shelf)
 
 
+def test_a_damaged_file_is_not_sealed_anew_by_forgetting(path):
+    with MemoryBank(path, backend=Shelf) as bank:
+        bank.apply([Edit('ADD', 'boat', sources=['t']), Edit('ADD', 'sea')])
+        with closing(sqlite3.connect(path)) as file, file:
+            file.execute('DELETE FROM changes WHERE number = 2')
+        with pytest.raises(MemoryFileError, match='damaged: changes of .default. have vanished'):
+            bank.forget(turns=['t'])
+    with pytest.raises(MemoryFileError, match='damaged'):
+        MemoryBank(path, backend=Shelf)
+
+
 def test_a_namespace_that_cannot_be_written_is_refused():
     with pytest.raises(MemoryFileError):
         MemoryBank(namespace='half \ud83d')

@@ -84,7 +84,6 @@ ATTACKS = {
     ),
     'both are cited': line('UPDATE', 'Ada lives in Oslo.', 'm1', ['D2:1', 'D2:2'], speaker='Ada'),
     'nothing is cited': line('UPDATE', 'Ada lives in Oslo.', 'm1', [], speaker='Ada'),
-    'about nobody': line('UPDATE', 'Ada lives in Oslo.', 'm1', ['D2:2'], about='Eve'),
     'a denial': line('UPDATE', 'Ada does not live in Rome.', 'm1', ['D2:1'], speaker='Ada'),
     'deleted': line('DELETE', '', 'm1', ['D2:1'], speaker='Ada'),
     'deleted by her own turn': line('DELETE', '', 'm1', ['D2:2']),
@@ -366,7 +365,7 @@ def test_nothing_of_a_forgotten_turn_is_left_in_file_history_index_or_probes(tmp
     memory.bank.apply([Edit('NONE', reason='Xylophone?'), Edit('NONE', sources=['D1:1'], reason='no Xylophone here')])
     memory.remember(session('D3', day(7), ('Ada', 'I bought a green boat yesterday.')))
     memory.forget(turns=['D2:1', 'D2:2'])
-    seen = f'{memory.probed} {list(memory.bank)} {[str(one) for one in memory.bank.journal.changes("default")]}'
+    seen = f'{list(memory.bank)} {[str(one) for one in memory.bank.journal.changes("default")]}'
     seen += ''.join(entry.line for entry in memory.bank) + ''.join(
         str(memory.bank.audit(entry.id)) for entry in memory.bank
     )
@@ -397,6 +396,15 @@ def test_one_batch_is_undone_without_what_came_after_it():
     bank.add('boat')
     with pytest.raises(ValueError, match='m1 would say the same as m4'):
         bank.undo(batch=renamed)
+
+
+def test_entries_that_changed_places_and_were_undone_stay_so_where_another_is_forgotten():
+    bank = MemoryBank()
+    bank.apply([Edit('ADD', 'boat'), Edit('ADD', 'sea'), Edit('ADD', 'kite', sources=['D1:1'])])
+    bank.apply([Edit('UPDATE', 'x', 'm1'), Edit('UPDATE', 'boat', 'm2'), Edit('UPDATE', 'sea', 'm1')])
+    bank.undo()
+    bank.forget(turns=['D1:1'])
+    assert [entry.text for entry in bank] == ['boat', 'sea']
 
 
 def test_the_audit_tells_who_changed_what_when_and_on_which_turn():

@@ -13,7 +13,7 @@ from memnb.memma.bank import DuplicateEntry, Edit
 from memnb.memma.bank import IndexStore, MemoryBank
 from memnb.core.roles import choose_roles
 from memnb.core.time import TimeSpan
-from memnb.memma.prompts import STYLES
+from memnb.memma.prompts import Mark, PAPER_MARK, STYLES
 from memnb.memma.probe_repair import ProbeCycle, Evolution, evolve, Grounding
 from memnb.rules.memma import probes_rule
 from memnb.memma.prompts import Probe, PROBES, REPAIR, RepairReply
@@ -412,8 +412,10 @@ def test_equal_answers_need_no_judge_and_all_others_are_judged_in_one_call():
         evolution = evolve(bank_of(), TALK, model, probes=WHO, speakers=SPEAKERS)
         assert [[row[0] for row in inputs['rows']] for inputs in model.given('mark')] == asked
         assert [one.probe.answer.strip('.') for one in evolution.before if one.passed] == passed.split()
+        assert ('marks: expected numbers from 1 to 2, got 7' in evolution.notes) == (marks == [[2, 7]])
     model = answering('Ben', 'Ana', 'Kwame', marks=['CORRECT'])  # the paper's way: each, alone
-    evolve(bank_of(), TALK, model, probes=WHO, speakers=SPEAKERS, roles=choose_roles(STYLES, 'paper'))
+    own = replace(PAPER_MARK, reply=type('Own', (Mark,), {}))
+    evolve(bank_of(), TALK, model, probes=WHO, speakers=SPEAKERS, roles={'mark': own})
     assert [inputs['question'] for inputs in model.given('mark')] == [probe.question for probe in WHO]
 
 

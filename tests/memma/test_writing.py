@@ -372,6 +372,15 @@ def test_what_was_not_made_as_asked_is_told_once_and_may_be_put_right(per):
     assert len(refused(written)) == 4 and bank['m1'].text.startswith('Rolf is well.')
 
 
+def test_what_is_shown_again_stands_now():
+    bank = a_bank('Rolf is ill.', 'Rolf is tired.')
+    lines = [line('UPDATE', 'Rolf is well.', 'S:2', entry='m1'), line('DELETE', '', 'S:2', entry='m1')]
+    lines.append(line('UPDATE', 'Rolf is awake.', 'S:2', entry='m9'))
+    model = Recording([EditsReply(edits=lines), EditsReply(edits=[])])
+    construct(bank, a_session(['Hm.', 'Rolf is well.']), model, guidance=False)
+    assert [entry.id for entry in bank] == [entry.id for entry in model.given[1][1]['view']] == ['m2']
+
+
 def test_where_nobody_puts_it_right_the_session_is_written_with_a_note():
     bank = a_bank()
     lines = [line('ADD', 'Rolf is well.', 'S:1'), line('DELETE', '', 'S:1', entry='m9')]

@@ -184,9 +184,10 @@ def test_a_row_that_has_vanished_is_an_error(tmp_path, begun, sql):
 @pytest.mark.parametrize(
     'sql',
     [
-        "DELETE FROM memory WHERE name = 'failed in default'",
-        "UPDATE memory SET name = 'failed in theirs' WHERE name = 'failed in default'",
-        "UPDATE memory SET value = (SELECT value FROM memory WHERE name = 'failed in ours') WHERE name = 'failed in default'",
+        "DELETE FROM failed WHERE namespace = 'default'",
+        "UPDATE failed SET namespace = 'theirs' WHERE namespace = 'default'",
+        "UPDATE failed SET sessions = (SELECT sessions FROM failed WHERE namespace = 'ours') WHERE namespace = 'default'",
+        "UPDATE failed SET checksum = 'c' WHERE namespace = 'default'",
         "DELETE FROM extents WHERE namespace = ''",
     ],
 )

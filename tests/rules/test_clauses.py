@@ -25,6 +25,9 @@ TOLD = {  # said by Tobin
     "We've swum and we're cold.": 'Tobin and others have swum and Tobin and others are cold.',
     'She said "I’ve seen you".': 'She said "I’ve seen you".',
     'Nell is here.': 'Nell is here.',
+    'I often.': 'Tobin often.',
+    'I usually.': 'Tobin usually.',
+    'I seldom go, and maybe I stay.': 'Tobin seldom goes, and maybe Tobin stays.',
 }
 
 
@@ -106,6 +109,7 @@ def test_a_fact_of_known_parts(subject, verb, thing, when, first):
         ('We live in Karrow.', [('Tobin and others', 'live in', 'Karrow')]),
         ('I met Mrs. Pettigrew because it rained.', [('Tobin', 'met', 'Mrs. Pettigrew')]),
         ('I had Mrs. Pettigrew here?', []),
+        ('I said "I had Mrs. Pettigrew here?"', []),
     ],
 )
 def test_cases(text, expected):
@@ -142,6 +146,11 @@ def test_questions_claim_nothing(text):
 def test_statements_name_their_speaker(text, speaker, day):
     told = statements(Turn('D1:1', speaker, text, caption='a boat'), day)
     assert all(speaker in one for one in told) and told[-1] == f'{speaker} shares a boat.'
+
+
+def test_a_short_sentence_stands_with_one_neighbour():
+    said = statements(Turn('D1:1', 'Tobin', 'I ran to the old harbour. Yes! Cold rain. Wet boots. Bad road.'), DAY)
+    assert said == ['Tobin ran to the old harbour. Yes!', 'Tobin says: Cold rain. Wet boots.', 'Tobin says: Bad road.']
 
 
 def test_times_are_read_in_the_language_of_the_session():

@@ -3,14 +3,14 @@
 from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from memnb.core.conversation import Session, Snippet, Turn
 from memnb.core.time import TimeSpan
 from memnb.memma.bank import Entry
 from memnb.memma.bank import BEFORE
 from memnb.remem.prompts import FactLine
-from memnb.rules.memma import clefts, diagnose_rule, guide_rule, mark_rule
+from memnb.rules.memma import clefts, diagnose_rule, guide_rule, mark_rule, probes_rule
 from memnb.rules.mragent import slot_of
 
 PEOPLE = ('Ines', 'Rolf')
@@ -55,6 +55,7 @@ def test_an_entry_does_not_say_what_it_said_before():
         ('Ines lived in Oslo.', None),
         ('Ines plays the violin.', None),
         ('Nell lives in Oslo.', None),
+        ('Do you think Ines lives in Oslo?', None),
     ],
 )
 def test_what_fills_a_slot(text, slot):
@@ -89,6 +90,13 @@ def test_a_probe_does_not_hold_its_answer():
     for question, answer, kind in clefts(fact):
         assert answer not in question and question.endswith('?') and kind in ('single', 'temporal')
     assert len(list(clefts(fact))) == 2
+
+
+@given(st.lists(st.sampled_from('I Ines bo two ten boat boats often on tenth the . ,'.split()), max_size=12))
+@example(['I', 'two', 'two', '.'])
+def test_no_question_has_its_answer_in_it(words):
+    for probe in probes_rule(Session('D1', (Turn('D1:1', 'Ines', ' '.join(words)),), DAY)).probes:
+        assert probe.answer.casefold() not in probe.question.casefold()
 
 
 @pytest.mark.parametrize(
