@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -211,7 +212,7 @@ def _ask(options: argparse.Namespace) -> None:
 
 # %% ../nbs/8_use/07_cli.ipynb #2c4d5ab8
 _DEMO_QUESTIONS = (1, 12, 34, 42, 49)  # positions in the bundled conversation
-_DEMO_STEPS = 10  # lines
+_DEMO_STEPS = 7  # lines
 
 
 def _estimate(conversation: Any, questions: list, turns: int) -> str:
@@ -237,22 +238,30 @@ def _written_cases(conversation: Any) -> Iterator[tuple[Any, Any]]:
         yield case, example_trace(case, conversation, lm)
 
 
-def _print_cells(texts: list[str], width: int) -> None:
-    """Print a line of a table in cells of one width."""
+def _print_answers(question: Any, traces: list, width: int) -> None:
+    """Print a question and what was answered: each answer once, in at most two lines, with its mark and its methods."""
+    from memnb.core.trace import printable
+    from memnb.evaluation.judge import is_right
     from memnb.views.traces import fit_line
 
-    space = width // len(texts) - 2
-    print('', *(fit_line(text, space).ljust(space) for text in texts), sep='  ', flush=True)
+    methods: dict[str, list[str]] = {}
+    for trace in traces:
+        methods.setdefault(trace.answer or trace.error or 'none', []).append(trace.method)
+    print(fit_line(f'{question.text} ({question.answer or "never said"})', width))
+    for answer, names in methods.items():
+        mark = 'right' if is_right(question, answer) else 'wrong'
+        text = printable(f'{mark} {", ".join(names)}: {answer}')
+        lines = textwrap.wrap(text, width - 2, subsequent_indent=' ' * 6, max_lines=2, placeholder='…')
+        print(*('  ' + line for line in lines), sep='\n', flush=True)
 
 
 def _demo(options: argparse.Namespace) -> None:
     from memnb.core.build import with_progress
     from memnb.core.roles import RuleLM, Usage
     from memnb.core.trace import count_of
-    from memnb.evaluation.judge import is_right
     from memnb.evaluation.store import write_file
     from memnb.evaluation.registry import METHODS
-    from memnb.views.traces import cost_of, report_html, fit_line
+    from memnb.views.traces import cost_of, report_html
 
     conversation, width, methods = _conversation(None, None), _style(sys.stdout)['width'], _methods()
     positions = _DEMO_QUESTIONS[: options.questions or (1 if options.local else None)]
@@ -271,19 +280,13 @@ def _demo(options: argparse.Namespace) -> None:
         first, memr3 = questions[0].text, loops[methods.index('memr3')]
         print(f'\nOne method, memr3, and its first steps on this question:\n{first}')
         watched = _timed(memr3, first, turns, _show_steps(sys.stdout, first, _DEMO_STEPS))
-        print('\nQuestions (and their answers), what each method says, and the turn that it cites of those read:')
-        _print_cells(methods, width)
+        print('\nQuestions (and their answers), and what the methods say:')
         for question in questions:
             group = []
             for loop in with_progress(loops, 'methods', turns is not None and sys.stderr.isatty()):
                 is_watched = loop is memr3 and question is questions[0]
                 group.append(watched if is_watched else _timed(loop, question.text, turns))
-            print(fit_line(f'{question.text} ({question.answer or "never said"})', width))
-            answers = [trace.answer or trace.error or 'none' for trace in group]
-            _print_cells(answers, width)
-            marks = ['right' if is_right(question, answer) else 'wrong' for answer in answers]
-            cited = [f'{"".join(trace.evidence[:1])} of {len(trace.read)}' for trace in group]
-            _print_cells([' '.join(pair) for pair in zip(marks, cited)], width)
+            _print_answers(question, group, width)
             notes[question.text] = f'{question.category}; expected: {question.answer or "nothing, it was never said"}'
             traces += group
         seconds = sum(trace.seconds for trace in traces)
@@ -484,7 +487,8 @@ _SHARED: dict[str, dict[str, dict[str, Any]]] = {  # options of several commands
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog='memnb', description='Methods by which LLM agents remember.')
     parser.add_argument('--version', action='version', version=f'memnb {__version__}')
-    commands = parser.add_subparsers(metavar='COMMAND', required=True)
+    parser.set_defaults(run=lambda options: parser.print_help())
+    commands = parser.add_subparsers(metavar='COMMAND')
 
     def command(
         name: str,

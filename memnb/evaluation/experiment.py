@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import as_completed, Executor, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import closing, ExitStack
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import memnb
-from ..core.build import with_progress
 from ..core.conversation import Conversation, Question
 from ..core.loop import check_count
 from ..core.models import as_lm, LMByRole, Model, OpenAILM, RecordedLM
@@ -167,12 +166,30 @@ def _threads(count: int | None) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count)
 
 
+def _watch(futures: Sequence[Future], store: RowStore, total: int) -> None:
+    "Wait for the tasks, and say how many rows are written: each second on a terminal, else each half minute."
+    from tqdm import tqdm
+
+    def written() -> int:
+        return store.rows('SELECT max(rowid) FROM records')[0][0]
+
+    is_terminal, pending, started, before = sys.stderr.isatty(), futures, time.monotonic(), written()
+    pause, start, end = (1, '\r', '') if is_terminal else (30, '', '\n')
+    while pending := wait(pending, pause).not_done:
+        seconds = time.monotonic() - started
+        text = tqdm.format_meter(written() - before, total, seconds, 79, prefix='questions and memories', ascii=True)
+        print(start, text, sep='', end=end, file=sys.stderr, flush=True)
+    if is_terminal:
+        print('\r\x1b[K', end='', file=sys.stderr, flush=True)
+
+
 def _work(tasks: Sequence[_Task], store: RowStore, pool: Executor, progress: bool) -> list[BaseException]:
     "Run the tasks and wait for them; return what broke. An interrupt lets each worker finish its question."
     futures, broken = [pool.submit(task.run) for task in tasks], []
     try:
-        done = as_completed(futures)
-        for future in with_progress(done, 'tasks', progress, len(tasks)):
+        if progress:
+            _watch(futures, store, sum(1 + len(task.due) for task in tasks))
+        for future in futures:
             try:
                 future.result()
             except Exception as error:
@@ -269,7 +286,7 @@ class Experiment:
         workers: int | Executor | None = None,
         *,
         budget: int | None = None,  # tokens that this run may spend
-        progress: bool = False,
+        progress: bool = False,  # say on stderr how far it is
         about: Mapping[str, Any] | None = None,  # further provenance
     ) -> Results:
         "Ask what has not been asked, and return all rows. `ExperimentError` if a task broke; rows that were written stay."
@@ -396,7 +413,7 @@ def run_command(
         options.out,
         options.workers,
         budget=options.budget,
-        progress=sys.stderr.isatty(),
+        progress=sys.stderr is not None,
         about=about,
     )
     print(show(results))
