@@ -60,13 +60,6 @@ def _conversation(
     return conversation
 
 
-def _methods() -> list[str]:
-    """Return the methods that are compared where none are named: one search, and the loop of each paper."""
-    from memnb.evaluation.registry import METHODS
-
-    return [name for name, method in METHODS.items() if method.compared]
-
-
 @contextmanager
 def _model(options: argparse.Namespace) -> Iterator[Any]:
     """The model that the options name, as long as it is needed; the rules where they name none."""
@@ -98,8 +91,7 @@ def _loop(method: Any, conversation: Any, lm: Any, turns: int | None) -> Any:
 
 def _method(options: argparse.Namespace) -> Any:
     """Return the method that the options name, with its settings and its memory; print the settings of a paper."""
-    from memnb.core.trace import printable
-    from memnb.evaluation.registry import configured, METHODS, OPTIONS, settings_lines
+    from memnb.evaluation.registry import configured, METHODS, OPTIONS, print_note, settings_lines
 
     if options.method not in METHODS:
         nearest = difflib.get_close_matches(options.method, METHODS, 1)
@@ -111,8 +103,7 @@ def _method(options: argparse.Namespace) -> Any:
             raise _CommandError(f'--{name}: the memory of {method.name} does not take it')
     [method] = configured([method], options)
     if options.settings == 'paper':
-        for line in settings_lines([method]):
-            print(printable(line), file=sys.stderr)
+        print_note('\n'.join(settings_lines([method])))
     return method
 
 
@@ -218,13 +209,13 @@ _DEMO_STEPS = 7  # lines
 def _estimate(conversation: Any, questions: list, turns: int) -> str:
     """Calls and tokens of a demo, from a dry run."""
     from memnb.evaluation.estimate import DryRunLM
-    from memnb.evaluation.registry import METHODS
+    from memnb.evaluation.registry import choose_methods
     from memnb.evaluation.usage import UsageCounter
 
     lm = UsageCounter(DryRunLM())
     for question in questions:
-        for method in _methods():
-            _timed(_loop(METHODS[method], conversation, lm, turns), question.text, turns)
+        for method in choose_methods(None):
+            _timed(_loop(method, conversation, lm, turns), question.text, turns)
     return f'about {lm.total.calls} calls, {lm.total.prompt_tokens:,} tokens in and {lm.total.completion_tokens:,} out'
 
 
@@ -260,10 +251,10 @@ def _demo(options: argparse.Namespace) -> None:
     from memnb.core.roles import RuleLM, Usage
     from memnb.core.trace import count_of
     from memnb.evaluation.store import write_file
-    from memnb.evaluation.registry import METHODS
+    from memnb.evaluation.registry import choose_methods
     from memnb.views.traces import cost_of, report_html
 
-    conversation, width, methods = _conversation(None, None), _style(sys.stdout)['width'], _methods()
+    conversation, width, methods = _conversation(None, None), _style(sys.stdout)['width'], choose_methods(None)
     positions = _DEMO_QUESTIONS[: options.questions or (1 if options.local else None)]
     questions = [conversation.questions[position] for position in positions]
     traces, notes = [], {}
@@ -276,8 +267,8 @@ def _demo(options: argparse.Namespace) -> None:
             f'{people}: a year of messages, {len(conversation.sessions)} sessions, {len(conversation.turns)} turns. '
             f'{count_of(len(questions), "question")}, answered by {lm.name}.'
         )
-        loops = [_loop(METHODS[name], conversation, lm, turns) for name in methods]
-        first, memr3 = questions[0].text, loops[methods.index('memr3')]
+        loops = [_loop(method, conversation, lm, turns) for method in methods]
+        first, memr3 = questions[0].text, next(loop for loop in loops if loop.method == 'memr3')
         print(f'\nOne method, memr3, and its first steps on this question:\n{first}')
         watched = _timed(memr3, first, turns, _show_steps(sys.stdout, first, _DEMO_STEPS))
         print('\nQuestions (and their answers), and what the methods say:')
@@ -329,14 +320,6 @@ def _lab(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # JupyterLab has it, too, and asks back
     signal.signal(signal.SIGTERM, lambda *received: process.terminate())
     return process.wait()
-
-
-def _bench(options: argparse.Namespace) -> int:
-    from memnb.evaluation.experiment import main_grid
-
-    if options.methods is None:
-        options.methods = ','.join(_methods())
-    return main_grid(options)
 
 
 def _fit(options: argparse.Namespace) -> None:
@@ -547,7 +530,7 @@ def _parser() -> argparse.ArgumentParser:
         '--categories': {'metavar': 'A,B', 'help': "of questions (default: all but LoCoMo's adversarial)"},
     }
     groups = 'model embedder settings benchmark run json'
-    command('bench', _bench, 'methods on every question of a file', groups, bench)
+    command('bench', 'evaluation.experiment.main_grid', 'methods on every question of a file', groups, bench)
     paper = {
         'paper': {'choices': ['memr3', 'remem', 'mragent', 'memma']},
         '--tables': {'metavar': 'A,B', 'help': 'by name; a wrong one lists all (default: those on LoCoMo)'},

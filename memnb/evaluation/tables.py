@@ -123,16 +123,20 @@ def summarize(
     return summaries
 
 # %% ../../nbs/6_evaluation/10_tables.ipynb #8870dc79
-_MEANINGS = {  # of columns of the main table
+# metrics of the main table
+SHOWN = ('evidence_recall', 'judge', 'f1_locomo', 'f1_set', 'exact_match', 'date_exact')
+_MEANINGS = {  # of columns
     'turns read': 'messages that were read for a question, on average',
     'evidence_recall': 'of the messages that hold the answer, those that were read',
     'judge': 'answers that the judge marks as right',
     'f1_locomo': "words shared with the right answer, by LoCoMo's script",
     'f1_set': "the same over distinct words, by A-Mem's script",
+    'f1_remem': "the same, by REMem's script",
+    'bleu1_hf': "words of the answer that the right one has, by REMem's script",
+    'bleu1_nltk': "the same, by A-Mem's script",
     'exact_match': 'answers in the very words of the right one',
     'date_exact': 'of the questions for a time: answers with the right one and no other',
 }
-SHOWN = tuple(_MEANINGS)[1:]  # metrics of the main table
 
 
 def _label(summary: Mapping[str, Any]) -> str:
