@@ -232,6 +232,8 @@ def main_report(options: Any) -> int:
     "Run `memnb report DIR`: write the page in place of what is there."
     run = RunFolder(options.folder)
     file = Path(options.out or run.folder / 'report.html')
+    if file.is_dir():
+        raise ExperimentError(f'--out {file}: expected a file to write, got a folder')
     write_file(file, render_page(run), 0o666)
     print(f'{file}: {len(run.records):,} rows, {file.stat().st_size / 1e6:.1f} MB')
     return 0
