@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -59,13 +60,6 @@ def _conversation(
     return conversation
 
 
-def _methods() -> list[str]:
-    """Return the methods that are compared where none are named: one search, and the loop of each paper."""
-    from memnb.evaluation.registry import METHODS
-
-    return [name for name, method in METHODS.items() if method.compared]
-
-
 @contextmanager
 def _model(options: argparse.Namespace) -> Iterator[Any]:
     """The model that the options name, as long as it is needed; the rules where they name none."""
@@ -97,8 +91,7 @@ def _loop(method: Any, conversation: Any, lm: Any, turns: int | None) -> Any:
 
 def _method(options: argparse.Namespace) -> Any:
     """Return the method that the options name, with its settings and its memory; print the settings of a paper."""
-    from memnb.core.trace import printable
-    from memnb.evaluation.registry import configured, METHODS, OPTIONS, settings_lines
+    from memnb.evaluation.registry import configured, METHODS, OPTIONS, print_note, settings_lines
 
     if options.method not in METHODS:
         nearest = difflib.get_close_matches(options.method, METHODS, 1)
@@ -110,8 +103,7 @@ def _method(options: argparse.Namespace) -> Any:
             raise _CommandError(f'--{name}: the memory of {method.name} does not take it')
     [method] = configured([method], options)
     if options.settings == 'paper':
-        for line in settings_lines([method]):
-            print(printable(line), file=sys.stderr)
+        print_note('\n'.join(settings_lines([method])))
     return method
 
 
@@ -211,19 +203,19 @@ def _ask(options: argparse.Namespace) -> None:
 
 # %% ../nbs/8_use/07_cli.ipynb #2c4d5ab8
 _DEMO_QUESTIONS = (1, 12, 34, 42, 49)  # positions in the bundled conversation
-_DEMO_STEPS = 10  # lines
+_DEMO_STEPS = 7  # lines
 
 
 def _estimate(conversation: Any, questions: list, turns: int) -> str:
     """Calls and tokens of a demo, from a dry run."""
     from memnb.evaluation.estimate import DryRunLM
-    from memnb.evaluation.registry import METHODS
+    from memnb.evaluation.registry import choose_methods
     from memnb.evaluation.usage import UsageCounter
 
     lm = UsageCounter(DryRunLM())
     for question in questions:
-        for method in _methods():
-            _timed(_loop(METHODS[method], conversation, lm, turns), question.text, turns)
+        for method in choose_methods(None):
+            _timed(_loop(method, conversation, lm, turns), question.text, turns)
     return f'about {lm.total.calls} calls, {lm.total.prompt_tokens:,} tokens in and {lm.total.completion_tokens:,} out'
 
 
@@ -237,24 +229,32 @@ def _written_cases(conversation: Any) -> Iterator[tuple[Any, Any]]:
         yield case, example_trace(case, conversation, lm)
 
 
-def _print_cells(texts: list[str], width: int) -> None:
-    """Print a line of a table in cells of one width."""
+def _print_answers(question: Any, traces: list, width: int) -> None:
+    """Print a question and what was answered: each answer once, in at most two lines, with its mark and its methods."""
+    from memnb.core.trace import printable
+    from memnb.evaluation.judge import is_right
     from memnb.views.traces import fit_line
 
-    space = width // len(texts) - 2
-    print('', *(fit_line(text, space).ljust(space) for text in texts), sep='  ', flush=True)
+    methods: dict[str, list[str]] = {}
+    for trace in traces:
+        methods.setdefault(trace.answer or trace.error or 'none', []).append(trace.method)
+    print(fit_line(f'{question.text} ({question.answer or "never said"})', width))
+    for answer, names in methods.items():
+        mark = 'right' if is_right(question, answer) else 'wrong'
+        text = printable(f'{mark} {", ".join(names)}: {answer}')
+        lines = textwrap.wrap(text, width - 2, subsequent_indent=' ' * 6, max_lines=2, placeholder='…')
+        print(*('  ' + line for line in lines), sep='\n', flush=True)
 
 
 def _demo(options: argparse.Namespace) -> None:
     from memnb.core.build import with_progress
     from memnb.core.roles import RuleLM, Usage
     from memnb.core.trace import count_of
-    from memnb.evaluation.judge import is_right
     from memnb.evaluation.store import write_file
-    from memnb.evaluation.registry import METHODS
-    from memnb.views.traces import cost_of, report_html, fit_line
+    from memnb.evaluation.registry import choose_methods
+    from memnb.views.traces import cost_of, report_html
 
-    conversation, width, methods = _conversation(None, None), _style(sys.stdout)['width'], _methods()
+    conversation, width, methods = _conversation(None, None), _style(sys.stdout)['width'], choose_methods(None)
     positions = _DEMO_QUESTIONS[: options.questions or (1 if options.local else None)]
     questions = [conversation.questions[position] for position in positions]
     traces, notes = [], {}
@@ -267,23 +267,17 @@ def _demo(options: argparse.Namespace) -> None:
             f'{people}: a year of messages, {len(conversation.sessions)} sessions, {len(conversation.turns)} turns. '
             f'{count_of(len(questions), "question")}, answered by {lm.name}.'
         )
-        loops = [_loop(METHODS[name], conversation, lm, turns) for name in methods]
-        first, memr3 = questions[0].text, loops[methods.index('memr3')]
+        loops = [_loop(method, conversation, lm, turns) for method in methods]
+        first, memr3 = questions[0].text, next(loop for loop in loops if loop.method == 'memr3')
         print(f'\nOne method, memr3, and its first steps on this question:\n{first}')
         watched = _timed(memr3, first, turns, _show_steps(sys.stdout, first, _DEMO_STEPS))
-        print('\nQuestions (and their answers), what each method says, and the turn that it cites of those read:')
-        _print_cells(methods, width)
+        print('\nQuestions (and their answers), and what the methods say:')
         for question in questions:
             group = []
             for loop in with_progress(loops, 'methods', turns is not None and sys.stderr.isatty()):
                 is_watched = loop is memr3 and question is questions[0]
                 group.append(watched if is_watched else _timed(loop, question.text, turns))
-            print(fit_line(f'{question.text} ({question.answer or "never said"})', width))
-            answers = [trace.answer or trace.error or 'none' for trace in group]
-            _print_cells(answers, width)
-            marks = ['right' if is_right(question, answer) else 'wrong' for answer in answers]
-            cited = [f'{"".join(trace.evidence[:1])} of {len(trace.read)}' for trace in group]
-            _print_cells([' '.join(pair) for pair in zip(marks, cited)], width)
+            _print_answers(question, group, width)
             notes[question.text] = f'{question.category}; expected: {question.answer or "nothing, it was never said"}'
             traces += group
         seconds = sum(trace.seconds for trace in traces)
@@ -326,14 +320,6 @@ def _lab(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # JupyterLab has it, too, and asks back
     signal.signal(signal.SIGTERM, lambda *received: process.terminate())
     return process.wait()
-
-
-def _bench(options: argparse.Namespace) -> int:
-    from memnb.evaluation.experiment import main_grid
-
-    if options.methods is None:
-        options.methods = ','.join(_methods())
-    return main_grid(options)
 
 
 def _fit(options: argparse.Namespace) -> None:
@@ -484,7 +470,8 @@ _SHARED: dict[str, dict[str, dict[str, Any]]] = {  # options of several commands
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog='memnb', description='Methods by which LLM agents remember.')
     parser.add_argument('--version', action='version', version=f'memnb {__version__}')
-    commands = parser.add_subparsers(metavar='COMMAND', required=True)
+    parser.set_defaults(run=lambda options: parser.print_help())
+    commands = parser.add_subparsers(metavar='COMMAND')
 
     def command(
         name: str,
@@ -543,7 +530,7 @@ def _parser() -> argparse.ArgumentParser:
         '--categories': {'metavar': 'A,B', 'help': "of questions (default: all but LoCoMo's adversarial)"},
     }
     groups = 'model embedder settings benchmark run json'
-    command('bench', _bench, 'methods on every question of a file', groups, bench)
+    command('bench', 'evaluation.experiment.main_grid', 'methods on every question of a file', groups, bench)
     paper = {
         'paper': {'choices': ['memr3', 'remem', 'mragent', 'memma']},
         '--tables': {'metavar': 'A,B', 'help': 'by name; a wrong one lists all (default: those on LoCoMo)'},

@@ -51,11 +51,7 @@ def _ids_in(reply: Any) -> set[str]:
 
 # %% ../../nbs/6_evaluation/16_written_replies.ipynb #ex000007
 class MissingExample(LMError):
-    "No reply was written for a role and its inputs. `entry` is what the file lacks, except its `reply`; `prompt` is what was asked."
-
-    def __init__(self, message: str, entry: dict, prompt: str):
-        super().__init__(message)
-        self.entry, self.prompt = entry, prompt
+    "No reply was written for a role and its inputs; the message says what the file lacks."
 
 
 @dataclass(frozen=True)
@@ -99,8 +95,7 @@ class ExampleLM(LM):
                 fitting.append((sum(map(len, conditions)), len(cited), entry))
         if not fitting:
             described = {name: value for name, value in values.items() if not isinstance(value, set)}
-            entry = {'role': role.name, 'inputs': described}
-            raise MissingExample(f'{self.name}: no reply is written for {entry}', entry, prompt)
+            raise MissingExample(f'{self.name}: no reply is written for {role.name} of {described}')
         entry = max(fitting, key=lambda candidate: candidate[:2])[-1]
         text = json.dumps(entry['reply'], ensure_ascii=False, indent=1)
         reply = role.model(inputs).model_validate(entry['reply'])

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import as_completed, Executor, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import closing, ExitStack
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
@@ -23,19 +23,18 @@ from pathlib import Path
 from typing import Any
 
 import memnb
-from ..core.build import with_progress
 from ..core.conversation import Conversation, Question
 from ..core.loop import check_count
 from ..core.models import as_lm, LMByRole, Model, OpenAILM, RecordedLM
 from ..core.roles import LM, RuleLM
 from ..core.time import TimeSpan
-from ..core.trace import printable, Trace
+from ..core.trace import Trace
 from .estimate import estimate, sample_evenly
 from .judge import calibrate_judge, Judge
 from .refusals import must_refuse
 from .plan import fingerprint, Plan
 from .registry import choose_methods, configured, data_hash, load_dataset, Memory, Method
-from .registry import settings_lines
+from .registry import print_note, settings_lines
 from .rows import CUTS, Row, score, scored_answer
 from .store import ExperimentError, RowStore, RunStopped, stored_trace
 from .tables import as_frame, import_pandas, lost_sessions, Results, spending
@@ -160,19 +159,30 @@ def _tasks(plan: Plan, store: RowStore, limit: int | None) -> list[_Task]:
     return list(tasks.values())
 
 
-def _threads(count: int | None) -> ThreadPoolExecutor:
-    "Return a pool of so many threads; None: one for each core."
-    count = os.cpu_count() or 1 if count is None else count
-    check_count('workers', count, 1)
-    return ThreadPoolExecutor(count)
+def _watch(futures: Sequence[Future], store: RowStore, total: int) -> None:
+    "Wait for the tasks, and say how many rows are written: each second on a terminal, else each half minute."
+    from tqdm import tqdm
+
+    def written() -> int:
+        return store.rows('SELECT max(rowid) FROM records')[0][0]
+
+    is_terminal, started, before = sys.stderr.isatty(), time.monotonic(), written()
+    pause, start, end = (1, '\r', '') if is_terminal else (30, '', '\n')
+    while wait(futures, pause).not_done:
+        seconds = time.monotonic() - started
+        text = tqdm.format_meter(written() - before, total, seconds, 79, prefix='questions and memories', ascii=True)
+        print(start, text, sep='', end=end, file=sys.stderr, flush=True)
+    if is_terminal:
+        print('\r\x1b[K', end='', file=sys.stderr, flush=True)
 
 
 def _work(tasks: Sequence[_Task], store: RowStore, pool: Executor, progress: bool) -> list[BaseException]:
     "Run the tasks and wait for them; return what broke. An interrupt lets each worker finish its question."
     futures, broken = [pool.submit(task.run) for task in tasks], []
     try:
-        done = as_completed(futures)
-        for future in with_progress(done, 'tasks', progress, len(tasks)):
+        if progress:
+            _watch(futures, store, sum(1 + len(task.due) for task in tasks))
+        for future in futures:
             try:
                 future.result()
             except Exception as error:
@@ -269,7 +279,7 @@ class Experiment:
         workers: int | Executor | None = None,
         *,
         budget: int | None = None,  # tokens that this run may spend
-        progress: bool = False,
+        progress: bool = False,  # say on stderr how far it is
         about: Mapping[str, Any] | None = None,  # further provenance
     ) -> Results:
         "Ask what has not been asked, and return all rows. `ExperimentError` if a task broke; rows that were written stay."
@@ -277,7 +287,11 @@ class Experiment:
             check_count('budget', budget)
         settings = self.plan.settings()
         with ExitStack() as stack:
-            pool = workers if hasattr(workers, 'submit') else stack.enter_context(_threads(workers))
+            pool = workers
+            if not hasattr(workers, 'submit'):
+                count = (os.cpu_count() or 1) if workers is None else workers
+                check_count('workers', count, 1)
+                pool = stack.enter_context(ThreadPoolExecutor(count))
             folder = Path(out or stack.enter_context(tempfile.TemporaryDirectory(prefix='memnb-')))
             folder.mkdir(parents=True, exist_ok=True)
             old = [name for name in ('experiment.json', 'tasks') if (folder / name).exists()]
@@ -360,18 +374,6 @@ def experiment_of(
     return experiment
 
 
-def _calibration(plan: Plan) -> dict[str, Any]:
-    "Return the calibration of the judge on a dozen questions."
-    asked = [question for conversation in plan.conversations for question in plan.asked(conversation)]
-    calibration = calibrate_judge(plan.judge, sample_evenly(asked, 12))
-    _report(calibration)
-    return {'calibration': calibration.to_dict()}
-
-
-def _report(text: object) -> None:
-    print(printable(str(text), lines=True), file=sys.stderr)
-
-
 def run_command(
     experiment: Experiment,
     options: Any,  # of the command line of `memnb bench` or `memnb paper`
@@ -380,10 +382,10 @@ def run_command(
     "Run an experiment, settings and estimate first, and print it: 0 if every question has its row, 3 if some failed or were not asked."
     plan = experiment.plan
     if options.settings == 'paper':
-        _report('\n'.join(settings_lines(plan.methods)))
+        print_note('\n'.join(settings_lines(plan.methods)))
     is_paid = not all(isinstance(lm, RuleLM) for lm in plan.lms.values())
     if is_paid or options.estimate:
-        _report(estimate(experiment).to_string())
+        print_note(estimate(experiment).to_string())
     if options.estimate:
         return 0
     if is_paid and not options.out:
@@ -391,20 +393,25 @@ def run_command(
     files = {Path(options.data).name: data_hash(options.data, options.dataset)}
     about = {'format': options.dataset, 'files': files}
     if plan.judge:
-        about |= _calibration(plan)
+        asked = [question for conversation in plan.conversations for question in plan.asked(conversation)]
+        calibration = calibrate_judge(plan.judge, sample_evenly(asked, 12))
+        print_note(calibration)
+        about['calibration'] = calibration.to_dict()
     results = experiment.run(
         options.out,
         options.workers,
         budget=options.budget,
-        progress=sys.stderr.isatty(),
+        progress=sys.stderr is not None,
         about=about,
     )
     print(show(results))
     failed, missing = results.failed, results.missing
     if len(failed):
-        _report(f'{len(failed)} questions failed; the same command asks them again. The first: {failed.error.iloc[0]}')
+        print_note(
+            f'{len(failed)} questions failed; the same command asks them again. The first: {failed.error.iloc[0]}'
+        )
     if missing:
-        _report(
+        print_note(
             f'{missing} questions were not asked: the budget is spent, or the run was stopped; the same command continues it'
         )
     return 3 if len(failed) or missing else 0

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from .datasets import data_path
 from .experiment import experiment_of, run_command
 from .registry import load_dataset, Memory, Method, METHODS, pick
 from .rows import CATEGORIES
-from .tables import format_tables, Results
+from .tables import explain_columns, format_tables, Results
 from ..memr3.router import RouterLimits
 
 # %% auto #0
@@ -130,11 +131,11 @@ def main_paper(options: Any) -> int:
             shown = {title: {'rows': part.methods, 'beside': part.beside} for title, part in parts.items()}
             report = {'paper': paper.title, 'tables': shown, 'provenance': results.provenance}
             return json.dumps(report, ensure_ascii=False, indent=1)
-        texts = [
-            format_tables(part.tables()) or f'{title}: no question of its categories' for title, part in parts.items()
-        ]
+        shown = {title: part.tables() for title, part in parts.items()}
+        texts = [format_tables(part) or f'{title}: no question of its categories' for title, part in shown.items()]
         title = f'{paper.title}, measured on {", ".join(results.provenance["data"])}'
-        return '\n\n'.join([title, *texts, *results.notes])
+        columns = explain_columns(dict(ChainMap(*shown.values())))
+        return '\n\n'.join(filter(None, [title, *texts, columns, *results.notes]))
 
     options.settings, options.dataset = options.settings or 'paper', dataset
     options.judge = options.judge or tables[0].judge

@@ -22,17 +22,16 @@ from ..core.conversation import Conversation, turn_snippets
 from ..core.loop import check_count, Loop, Setting
 from ..core.models import Model
 from ..core.roles import LM, RuleLM
-from ..core.storage import expect_file
 from ..core.trace import printable
 from .beam import load_beam
 from .datasets import bundled, corpus_path, DatasetError, download, DownloadError, placed, Source
 from .datasets import load_complex_tr, load_jsonl, load_locomo, load_longmemeval, load_passages
-from .datasets import load_realtalk
+from .datasets import load_realtalk, read_bytes
 from .test_of_time import load_tot_conversations
 
 # %% auto #0
-__all__ = ['DATASETS', 'OPTIONS', 'MEMORIES', 'METHODS', 'BASELINES', 'Dataset', 'load_dataset', 'data_hash', 'data_command',
-           'Memory', 'named_option', 'in_order_of_time', 'Method', 'import_loops', 'find_loop', 'pick',
+__all__ = ['DATASETS', 'OPTIONS', 'MEMORIES', 'METHODS', 'BASELINES', 'Dataset', 'load_dataset', 'data_hash', 'print_note',
+           'data_command', 'Memory', 'named_option', 'in_order_of_time', 'Method', 'import_loops', 'find_loop', 'pick',
            'choose_methods', 'settings_table', 'settings_lines', 'configured']
 
 # %% ../../nbs/6_evaluation/05_registry.ipynb #1a3279fc
@@ -111,18 +110,6 @@ def load_dataset(path: str | Path, kind: str = 'locomo') -> list[Conversation]:
     return conversations
 
 
-def _file_hash(path: Path) -> str:
-    digest = hashlib.sha256()
-    try:
-        expect_file(path)
-        with open(path, 'rb') as file:
-            while piece := file.read(1 << 20):
-                digest.update(piece)
-    except (OSError, ValueError) as error:
-        raise DatasetError(f'{path}: cannot be opened: {getattr(error, "strerror", None) or error}') from None
-    return digest.hexdigest()
-
-
 def data_hash(path: str | Path, kind: str = 'locomo') -> str:
     "Return the SHA-256 of a file; of a folder, or a file with a corpus, that of the list of hashes as `sha256sum` prints it."
     path = Path(bundled(path))
@@ -131,12 +118,12 @@ def data_hash(path: str | Path, kind: str = 'locomo') -> str:
     elif _dataset(kind).corpus:
         root, files = path.parent, [path, corpus_path(path)]
     else:
-        return _file_hash(path)
+        return hashlib.sha256(read_bytes(path)).hexdigest()
     lines = []
     for file in files:
         name = file.relative_to(root).as_posix()
         if '/.' not in f'/{name}':  # hidden files are no data
-            lines.append(f'{_file_hash(file)}  {name}\n')
+            lines.append(f'{hashlib.sha256(read_bytes(file)).hexdigest()}  {name}\n')
     return hashlib.sha256(''.join(lines).encode('utf-8', 'surrogateescape')).hexdigest()
 
 # %% ../../nbs/6_evaluation/05_registry.ipynb #92b3453c
@@ -159,8 +146,9 @@ def _listing() -> str:
     )
 
 
-def _print_line(line: str) -> None:
-    print(printable(line, lines=True), file=sys.stderr, flush=True)
+def print_note(text: object) -> None:
+    "Print what a user must know beside the results."
+    print(printable(str(text), lines=True), file=sys.stderr, flush=True)
 
 
 def data_command(options: Any) -> int:
@@ -171,7 +159,7 @@ def data_command(options: Any) -> int:
     sources = {name: dataset.source for name, dataset in DATASETS.items() if dataset.source}
     if options.name not in sources:
         raise DownloadError(f'no data set {options.name!r:.80} can be fetched; there are: {", ".join(sources)}')
-    print(download(sources[options.name], options.out, url=options.url, agreed=options.yes, tell=_print_line))
+    print(download(sources[options.name], options.out, url=options.url, agreed=options.yes, tell=print_note))
     return 0
 
 # %% ../../nbs/6_evaluation/05_registry.ipynb #50efa35c
@@ -480,9 +468,6 @@ BASELINES: dict[str, dict[Any, Sequence[Setting]]] = {
         'baselines.FullContext': (_ANSWERED, _PLAIN),
     },
 }
-for _method in METHODS.values():
-    if _method.budgeted:  # a method may bring a memory of its own
-        MEMORIES.setdefault(_method.memory.name, _method.memory)
 
 
 def import_loops() -> None:
@@ -511,12 +496,14 @@ def pick(names: Sequence[Any], known: Mapping[str, Any], kind: type, what: str) 
 
 
 def choose_methods(
-    methods: Sequence[str | Method],
+    methods: Sequence[str | Method] | None,  # None: those that are compared where none are named
     memories: Sequence[str | Memory] | None = None,  # every loop over each of them; None: each over its own
     baselines: Sequence[str | Method] = (),  # put in front where they are not among them
 ) -> list[Method]:
     "Return methods by name, or as given; with memories the whole grid. `ValueError` for an unknown name, or one that comes twice."
     grid = []
+    if methods is None:
+        methods = [method for method in METHODS.values() if method.compared]
     for method in pick(methods, METHODS, Method, 'methods'):
         if memories is None or not method.budgeted:
             grid.append(method)
@@ -589,5 +576,5 @@ def configured(
         named_option(name, value)  # what cannot be imported is said before anything is paid for
         others = [method.name for method in methods if name not in method.memory.accepts]
         if others:
-            _print_line(f'--{name} is not used by {", ".join(others)}')
+            print_note(f'--{name} is not used by {", ".join(others)}')
     return [replace(method, memory=method.memory.with_options(**method.memory.accepted(values))) for method in methods]

@@ -59,9 +59,9 @@ def ranking_gain(
     }
 
 
-def does_harm(gains: Mapping[int, Interval], least: float = -1.0) -> bool:
-    "Return whether some interval lies wholly below `least` points."
-    return any(gain.high is not None and gain.high < least for gain in gains.values())
+def does_harm(gains: Mapping[int, Interval]) -> bool:
+    "Return whether some interval lies wholly below -1 points."
+    return any(gain.high is not None and gain.high < -1 for gain in gains.values())
 
 
 def check_ranker(

@@ -20,7 +20,7 @@ from .store import write_file
 
 # %% auto #0
 __all__ = ['SHOWN', 'COUNTS', 'import_pandas', 'as_frame', 'interval', 'gain', 'percent', 'format_interval', 'summarize',
-           'tables_of', 'format_tables', 'Results', 'spending', 'lost_sessions']
+           'tables_of', 'explain_columns', 'format_tables', 'Results', 'spending', 'lost_sessions']
 
 # %% ../../nbs/6_evaluation/10_tables.ipynb #tabl0006
 def import_pandas() -> Any:
@@ -123,7 +123,20 @@ def summarize(
     return summaries
 
 # %% ../../nbs/6_evaluation/10_tables.ipynb #8870dc79
-SHOWN = ('evidence_recall', 'judge', 'f1_locomo', 'f1_set', 'exact_match', 'date_exact')  # columns of the main table
+# metrics of the main table
+SHOWN = ('evidence_recall', 'judge', 'f1_locomo', 'f1_set', 'exact_match', 'date_exact')
+_MEANINGS = {  # of columns
+    'turns read': 'messages that were read for a question, on average',
+    'evidence_recall': 'of the messages that hold the answer, those that were read',
+    'judge': 'answers that the judge marks as right',
+    'f1_locomo': "words shared with the right answer, by LoCoMo's script",
+    'f1_set': "the same over distinct words, by A-Mem's script",
+    'f1_remem': "the same, by REMem's script",
+    'bleu1_hf': "words of the answer that the right one has, by REMem's script",
+    'bleu1_nltk': "the same, by A-Mem's script",
+    'exact_match': 'answers in the very words of the right one',
+    'date_exact': 'of the questions for a time: answers with the right one and no other',
+}
 
 
 def _label(summary: Mapping[str, Any]) -> str:
@@ -173,6 +186,13 @@ def tables_of(
                 frame = pandas.DataFrame.from_dict(lines, orient='index', dtype=object)
                 tables[f'{dataset}: {title}'] = frame.fillna('–')
     return tables
+
+
+def explain_columns(tables: Mapping[str, Any]) -> str:
+    "Return a line on each column of the tables that its title does not explain; no line without tables."
+    columns = {column for table in tables.values() for column in table}
+    lines = [f'{name}: {meaning}' for name, meaning in _MEANINGS.items() if name in columns]
+    return '\n'.join([*lines, '[low, high]: the 95% interval of a mean']) if lines else ''
 
 
 def format_tables(tables: Mapping[str, Any]) -> str:
@@ -226,7 +246,8 @@ class Results:
         return {'rows': self.methods, 'provenance': self.provenance}
 
     def __str__(self) -> str:
-        return '\n\n'.join([format_tables(self.tables()), *self.notes])
+        tables = self.tables()
+        return '\n\n'.join(filter(None, [format_tables(tables), explain_columns(tables), *self.notes]))
 
     @property
     def notes(self) -> list[str]:

@@ -113,9 +113,8 @@ def test_a_changed_conversation_is_noticed(entry, data):
         replace(session, turns=session.turns[:-1]),
         replace(session, id='D99'),
     ):
-        with pytest.raises(MissingExample) as missing:
+        with pytest.raises(MissingExample, match="no reply is written for gists of {'session'"):
             lm.call(GISTS, session=changed, speakers=SAMPLE.speakers)
-        assert missing.value.entry['role'] == 'gists' and session.turns[0].text[:30] in missing.value.prompt
 
 
 def test_a_changed_role_is_noticed():

@@ -146,11 +146,12 @@ def test_a_paper_asks_its_own_conversations_and_a_table_without_questions_says_s
     assert report['provenance']['data']['two']['conversations'] == ['conv-26']
     assert report['provenance']['files'] and report['tables']['T']['rows'][0]['questions'] == 1
     assert cli.main(['paper', 'mragent', *command, '--tables', 'figure5,figure7']) == 0
-    answers, structures = capsys.readouterr().out.rsplit('\n\n', 1)
+    answers, structures, columns = capsys.readouterr().out.rsplit('\n\n', 2)
     assert (
         answers.startswith('MRAgent, measured on two\n')
         and 'MemoryOS' in answers
         and structures.startswith('Structures, passive and active (figure 7): no question')
+        and columns.startswith('turns read: ')
     )
 
 

@@ -195,7 +195,7 @@ def test_a_report_and_its_tables_are_called_by_what_was_measured(tmp_path, capsy
         words = ['bench', '--data', data, '--methods', 'rag', '--no-full-context', '--categories', 'open-domain']
         assert main([*words, '--out', str(out)]) == 0 and main(['report', str(out)]) == 0
         printed = capsys.readouterr().out
-        assert printed.startswith(f'{name}: in percent') and 'locomo:' not in printed
+        assert printed.startswith(f'{name}: in percent') and '\nlocomo:' not in printed
         assert set(pandas.read_csv(out / 'rows.csv').dataset) == {name}
         assert f'<title>Experiment: {name}</title>' in (out / 'report.html').read_text(encoding='utf-8')
         assert json.loads((out / 'results.json').read_text())['provenance']['format'] == 'locomo'
