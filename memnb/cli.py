@@ -230,14 +230,17 @@ def _written_cases(conversation: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _print_answers(question: Any, traces: list, width: int) -> None:
-    """Print a question and what was answered: each answer once, in at most two lines, with its mark and its methods."""
+    """Print a question and what was answered: each answer once, in at most two lines, with its mark,
+    its methods and the turn that each cites first."""
     from memnb.core.trace import printable
     from memnb.evaluation.judge import is_right
     from memnb.views.traces import fit_line
 
     methods: dict[str, list[str]] = {}
     for trace in traces:
-        methods.setdefault(trace.answer or trace.error or 'none', []).append(trace.method)
+        methods.setdefault(trace.answer or trace.error or 'none', []).append(
+            ' '.join([trace.method, *trace.evidence[:1]])
+        )
     print(fit_line(f'{question.text} ({question.answer or "never said"})', width))
     for answer, names in methods.items():
         mark = 'right' if is_right(question, answer) else 'wrong'
@@ -271,7 +274,7 @@ def _demo(options: argparse.Namespace) -> None:
         first, memr3 = questions[0].text, next(loop for loop in loops if loop.method == 'memr3')
         print(f'\nOne method, memr3, and its first steps on this question:\n{first}')
         watched = _timed(memr3, first, turns, _show_steps(sys.stdout, first, _DEMO_STEPS))
-        print('\nQuestions (and their answers), and what the methods say:')
+        print('\nQuestions (and their answers), what the methods say, and the turn that each cites:')
         for question in questions:
             group = []
             for loop in with_progress(loops, 'methods', turns is not None and sys.stderr.isatty()):

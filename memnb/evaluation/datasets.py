@@ -36,19 +36,18 @@ from ..core.trace import Text
 from .store import write_file
 
 # %% auto #0
-__all__ = ['Line', 'Words', 'Filled', 'LOCOMO_CATEGORIES', 'OCTET_TEST', 'QUESTION_TYPES', 'DatasetError', 'read_bytes',
-           'read_json', 'tidy', 'clock', 'validate', 'placed', 'numbered_sessions', 'repair_evidence', 'load_locomo',
-           'data_path', 'bundled', 'load_octet', 'load_sample', 'read_records', 'load_jsonl', 'save_jsonl', 'iter_json',
-           'load_complex_tr', 'load_realtalk', 'iter_longmemeval', 'load_longmemeval', 'corpus_path', 'load_passages',
-           'DownloadError', 'Source', 'download']
+__all__ = ['Line', 'Words', 'Filled', 'LOCOMO_CATEGORIES', 'OCTET_TEST', 'QUESTION_TYPES', 'DatasetError', 'read_json', 'tidy',
+           'clock', 'validate', 'placed', 'numbered_sessions', 'repair_evidence', 'load_locomo', 'data_path', 'bundled',
+           'load_octet', 'load_sample', 'read_records', 'load_jsonl', 'save_jsonl', 'iter_json', 'load_complex_tr',
+           'load_realtalk', 'iter_longmemeval', 'load_longmemeval', 'corpus_path', 'load_passages', 'DownloadError',
+           'Source', 'download']
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #0a468d64
 class DatasetError(ValueError):
     "A file that cannot be read as what it should be; the message names file, place and fault."
 
 
-def read_bytes(path: str | Path) -> bytes:
-    "Return what a file holds. `DatasetError` where it cannot be opened."
+def _read_bytes(path: str | Path) -> bytes:
     try:
         expect_file(path)
         return Path(path).read_bytes()
@@ -65,7 +64,7 @@ def _decode(content: bytes, place: str | Path) -> Any:
 
 def read_json(path: str | Path) -> Any:
     "Return what a JSON file in UTF-8 holds."
-    return _decode(read_bytes(path), path)
+    return _decode(_read_bytes(path), path)
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #b430728e
 def tidy(text: str) -> str:
@@ -198,8 +197,24 @@ class _LocomoQuestion(BaseModel):
     answer: Words | None = None
     adversarial_answer: Words | None = None
     evidence: list[Line]
-    category: Literal[1, 2, 3, 4, 5] | Annotated[Line, Field(pattern=r'\D')]  # a name: as it is
+    category: Literal[1, 2, 3, 4, 5] | Annotated[Line, Field(min_length=1)]  # a name: as it is
     rubric: list[Line] = []
+    repairs: list[str] = []  # notes
+
+    @model_validator(mode='before')
+    @classmethod
+    def _repair(cls, record: Any) -> Any:
+        "Return a record with its evidence as a list and its category as a number, and notes where they were not."
+        if not isinstance(record, dict):
+            return record
+        evidence, category = record.get('evidence', ()), record.get('category')
+        repaired = {}
+        if evidence is None or isinstance(evidence, str):
+            repaired['evidence'] = [evidence] if evidence else []
+        if isinstance(category, str) and category.strip() in ('1', '2', '3', '4', '5'):
+            repaired['category'] = int(category)
+        notes = [f'{name} {record[name]!r} read as {value!r}' for name, value in repaired.items()]
+        return {**record, **repaired, 'repairs': notes}
 
     @model_validator(mode='after')
     def _is_answered(self) -> _LocomoQuestion:
@@ -229,7 +244,7 @@ def _locomo_questions(records: Iterable[_LocomoQuestion], name: str, sessions: I
             name,
             position,
             record.adversarial_answer,
-            notes=notes,
+            notes=(*record.repairs, *notes),
             refuse=record.category in (5, 'abstention'),
             rubric=record.rubric,
         )
@@ -292,7 +307,7 @@ def load_sample() -> Conversation:
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #94190e0e
 def _read_lines(path: str | Path) -> Iterator[tuple[str, Any]]:
     "Yield place and value of each line of JSON."
-    for number, line in enumerate(read_bytes(path).split(b'\n'), 1):
+    for number, line in enumerate(_read_bytes(path).split(b'\n'), 1):
         if line.strip():
             place = f'{Path(path).name}: line {number}'
             yield place, _decode(line, place)
@@ -300,7 +315,7 @@ def _read_lines(path: str | Path) -> Iterator[tuple[str, Any]]:
 
 def read_records(path: str | Path, form: Any) -> list:
     "Return the records of a JSON list or of JSON lines, each of a type."
-    if read_bytes(path).lstrip(b'\xef\xbb\xbf \t\r\n').startswith(b'['):
+    if _read_bytes(path).lstrip(b'\xef\xbb\xbf \t\r\n').startswith(b'['):
         records = validate(list[form], read_json(path), Path(path).name)
     else:
         records = [validate(form, value, place) for place, value in _read_lines(path)]
@@ -643,7 +658,7 @@ def download(
     "Fetch a file and return its path. `DownloadError` if it is refused, fails or is another file; then no new file is there."
     url, target = url or source.url, Path(folder) / source.file
     if target.exists() or target.is_symlink():
-        if not target.is_file() or hashlib.sha256(read_bytes(target)).hexdigest() != source.sha256:
+        if not target.is_file() or hashlib.sha256(_read_bytes(target)).hexdigest() != source.sha256:
             raise DownloadError(
                 f'{target}: is there already, and its SHA-256 is not {source.sha256}; move it away, or choose another folder'
             )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
+from importlib import import_module
 from itertools import product
 from typing import Any
 
@@ -206,11 +207,18 @@ def _counts(size: int) -> np.ndarray:
     return np.concatenate([half, half[:, ::-1]]).astype(float)
 
 
+def _scipy(part: str) -> Any:
+    "Return a part of scipy. ImportError where it is not installed."
+    try:
+        return import_module(f'scipy.{part}')
+    except ImportError:
+        raise ImportError("intervals need scipy; this installs it: pip install 'memnb[eval]'") from None
+
+
 @lru_cache(maxsize=1024)
 def _stretch(units: float) -> float:
     "Return the factor that makes up for few units; 1 in the limit of many."
-    from scipy import special
-
+    special = _scipy('special')
     spread = special.stdtrit(units - 1, 0.975) / special.ndtri(0.975)
     return float(math.sqrt(units / (units - 1)) * spread)
 
@@ -271,9 +279,7 @@ def wilson(count: int, total: int) -> Interval:
         raise ValueError(f'count: expected a whole number from 0 to {total}, got {count}')
     if total == 0:
         return Interval(None, None, None, 0)
-    from scipy.stats import binomtest
-
-    ends = binomtest(count, total).proportion_ci(0.95, method='wilson')
+    ends = _scipy('stats').binomtest(count, total).proportion_ci(0.95, method='wilson')
     return Interval(count / total, float(ends.low), float(ends.high), total)
 
 

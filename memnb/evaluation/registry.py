@@ -22,11 +22,12 @@ from ..core.conversation import Conversation, turn_snippets
 from ..core.loop import check_count, Loop, Setting
 from ..core.models import Model
 from ..core.roles import LM, RuleLM
+from ..core.storage import expect_file
 from ..core.trace import printable
 from .beam import load_beam
 from .datasets import bundled, corpus_path, DatasetError, download, DownloadError, placed, Source
 from .datasets import load_complex_tr, load_jsonl, load_locomo, load_longmemeval, load_passages
-from .datasets import load_realtalk, read_bytes
+from .datasets import load_realtalk
 from .test_of_time import load_tot_conversations
 
 # %% auto #0
@@ -110,6 +111,18 @@ def load_dataset(path: str | Path, kind: str = 'locomo') -> list[Conversation]:
     return conversations
 
 
+def _file_hash(path: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        expect_file(path)
+        with open(path, 'rb') as file:
+            while piece := file.read(1 << 20):
+                digest.update(piece)
+    except (OSError, ValueError) as error:
+        raise DatasetError(f'{path}: cannot be opened: {getattr(error, "strerror", None) or error}') from None
+    return digest.hexdigest()
+
+
 def data_hash(path: str | Path, kind: str = 'locomo') -> str:
     "Return the SHA-256 of a file; of a folder, or a file with a corpus, that of the list of hashes as `sha256sum` prints it."
     path = Path(bundled(path))
@@ -118,12 +131,12 @@ def data_hash(path: str | Path, kind: str = 'locomo') -> str:
     elif _dataset(kind).corpus:
         root, files = path.parent, [path, corpus_path(path)]
     else:
-        return hashlib.sha256(read_bytes(path)).hexdigest()
+        return _file_hash(path)
     lines = []
     for file in files:
         name = file.relative_to(root).as_posix()
         if '/.' not in f'/{name}':  # hidden files are no data
-            lines.append(f'{hashlib.sha256(read_bytes(file)).hexdigest()}  {name}\n')
+            lines.append(f'{_file_hash(file)}  {name}\n')
     return hashlib.sha256(''.join(lines).encode('utf-8', 'surrogateescape')).hexdigest()
 
 # %% ../../nbs/6_evaluation/05_registry.ipynb #92b3453c
@@ -468,6 +481,9 @@ BASELINES: dict[str, dict[Any, Sequence[Setting]]] = {
         'baselines.FullContext': (_ANSWERED, _PLAIN),
     },
 }
+for _method in METHODS.values():
+    if _method.budgeted:  # a method may bring a memory of its own
+        MEMORIES.setdefault(_method.memory.name, _method.memory)
 
 
 def import_loops() -> None:
