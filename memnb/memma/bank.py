@@ -481,7 +481,8 @@ class Journal(MemoryFile):
             raise MemoryFileError(f'{self.path}: damaged: failed sessions have vanished')
         for text, checksum in self.rows('SELECT sessions, checksum FROM failed WHERE namespace = ?', namespace):
             if checksum != row_checksum(namespace, text):
-                raise MemoryFileError(f'{self.path}: damaged: failed sessions of {namespace!r:.80} are others')
+                what = f'failed sessions of {namespace!r:.80}'
+                raise MemoryFileError(f'{self.path}: damaged: {what} are not as they were written')
             return json.loads(text)
         return {}
 
