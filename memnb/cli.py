@@ -203,7 +203,7 @@ def _ask(options: argparse.Namespace) -> None:
 
 # %% ../nbs/8_use/07_cli.ipynb #2c4d5ab8
 _DEMO_QUESTIONS = (1, 12, 34, 42, 49)  # positions in the bundled conversation
-_DEMO_STEPS = 7  # lines
+_DEMO_STEPS = 6  # lines
 
 
 def _estimate(conversation: Any, questions: list, turns: int) -> str:

@@ -258,12 +258,6 @@ def replay(changes: Iterable[Change]) -> dict[str, Entry]:
     ids = [id for id, entry in state.items() if entry is not None]
     return {id: state[id] for id in sorted(ids, key=_id_order)}
 
-
-def _standing(changes: Sequence[Change]) -> list[Change]:
-    "Return the changes by edits that nothing has taken back."
-    undone = {change.undoes for change in changes}
-    return [change for change in changes if change.action not in ('NONE', 'UNDO') and change.batch not in undone]
-
 # %% ../../nbs/5_memma/01_bank.ipynb #03f43b32
 # what an entry has of the edit that adds it
 _CLAIM = ('text', 'time', 'speaker', 'said', 'said_by', 'about', 'disputes')
@@ -487,7 +481,8 @@ class Journal(MemoryFile):
             raise MemoryFileError(f'{self.path}: damaged: failed sessions have vanished')
         for text, checksum in self.rows('SELECT sessions, checksum FROM failed WHERE namespace = ?', namespace):
             if checksum != row_checksum(namespace, text):
-                raise MemoryFileError(f'{self.path}: damaged: failed sessions of {namespace!r:.80} are others')
+                what = f'failed sessions of {namespace!r:.80}'
+                raise MemoryFileError(f'{self.path}: damaged: {what} are not as they were written')
             return json.loads(text)
         return {}
 
@@ -889,7 +884,8 @@ class MemoryBank(Searchable):
             if self._staged:
                 raise RuntimeError('undo: leave the transaction by an exception to take it back')
             changes = self.journal.changes(self.namespace)
-            remaining = _standing(changes)
+            undone, edits = {change.undoes for change in changes}, ('ADD', 'UPDATE', 'DELETE')
+            remaining = [change for change in changes if change.action in edits and change.batch not in undone]
             if batch is None and remaining:
                 batch = remaining[-1].batch
             ids = dict.fromkeys(change.entry for change in remaining if change.batch == batch)

@@ -258,7 +258,16 @@ class MRAgent(Loop):
 
     def begin(self, run: Run) -> _State:
         "Lines 1 to 4: activate the cues of the question; where the loop starts with a look, by cues and by a search, route what it finds."
-        now = self._state(run)
+        with run.recording_failure(iteration=0, query=run.question, k=_WIDE):
+            graph = self.graph(run.question)
+        if not isinstance(self._whole, CueTagGraph):
+            best = count_of(len(graph.episodes), 'hit')
+            text = f'No cue-tag graph: cues and tags are made of the words of the best {best}.'
+            run.note(NoteStep(iteration=0, text=text))
+        active = Activation(graph, run.question, tags=self.structure != 'ce', units=self.structure == 'ctc')
+        now = _State(graph, active, {tool.name: tool for tool in self.tools(graph, run.question)})
+        if self.structure == 'ctc':
+            now.topics = tuple(graph.topics_near(run.question, _TOPICS))
         reply = run.try_ask(
             CUES,
             question=run.question,
@@ -276,20 +285,6 @@ class MRAgent(Loop):
             calls = [ToolCall('', 'search', {'query': run.query})]
             contents = self.traverse(run, now, {'search': self._first_look(now)}, calls, 0)
             self.route(run, now, calls, contents, 0)
-        return now
-
-    def _state(self, run: Run) -> _State:
-        "Return the state before anything is activated."
-        with run.recording_failure(iteration=0, query=run.question, k=_WIDE):
-            graph = self.graph(run.question)
-        if not isinstance(self._whole, CueTagGraph):
-            best = count_of(len(graph.episodes), 'hit')
-            text = f'No cue-tag graph: cues and tags are made of the words of the best {best}.'
-            run.note(NoteStep(iteration=0, text=text))
-        active = Activation(graph, run.question, tags=self.structure != 'ce', units=self.structure == 'ctc')
-        now = _State(graph, active, {tool.name: tool for tool in self.tools(graph, run.question)})
-        if self.structure == 'ctc':
-            now.topics = tuple(graph.topics_near(run.question, _TOPICS))
         return now
 
     def _first_look(self, now: _State) -> Tool:

@@ -113,6 +113,7 @@ class REMem(Loop):
         if is_paper:
             self.without += ('find_turns',)  # not in table 1
         self.max_steps, self.timeline, self.widen = max_steps, timeline, widen
+        self._lent = [tool.name for tool in lent_tools if tool.name not in self.without]
         choice_of(self.tools())  # ValueError where nothing is left to choose from
 
     def tools(self) -> list[Tool]:
@@ -139,9 +140,8 @@ class REMem(Loop):
 
     def begin(self, run: Run) -> _State:
         "Return the state before the first step; note it where a memory is searched because none of its tools takes a question."
-        _, lent_tools = _offered(self._toolbox)
-        names = ' and '.join(tool.name for tool in lent_tools if tool.name not in self.without)
-        if names:
+        if self._lent:
+            names = ' and '.join(self._lent)
             text = f'No tool of this memory can be entered with a question alone; it is searched: {names}.'
             run.note(NoteStep(iteration=0, text=text))
         return _State({tool.name: tool for tool in self.tools()})

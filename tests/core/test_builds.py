@@ -261,9 +261,9 @@ def test_a_damaged_failed_session_names_the_file(tmp_path):
     memory, _ = failing_second(MemMA, bank=tmp_path / 'a')
     memory.bank.close()
     with closing(sqlite3.connect(tmp_path / 'a')) as file:
-        file.execute("UPDATE memory SET value = replace(value, 'stairs', 'stares')")
+        file.execute("UPDATE failed SET sessions = replace(sessions, 'stairs', 'stares')")
         file.commit()
-    with pytest.raises(MemoryFileError, match="a: damaged: failed sessions are not as they were written"):
+    with pytest.raises(MemoryFileError, match="a: damaged: failed sessions of 'default' are not as they were written"):
         MemMA(tmp_path / 'a')
 
 
