@@ -176,7 +176,7 @@ class Record:
 
     def lm(self, folder=None, name=NAME):
         "Return an lm that replays the record, and where it has no reply serves the prompt in a folder."
-        written = WrittenLM(self.work / folder, name) if folder else as_lm(lambda **inputs: '', name=name)
+        written = WrittenLM(self.work / folder, name) if folder else as_lm(lambda prompt: '', name=name)
         return RecordedLM(written, self.work / 'written.sqlite', 'auto' if folder else 'replay')
 
     def memory(self, name, way):
@@ -215,11 +215,11 @@ class Record:
         with ThreadPoolExecutor(len(chosen)) as pool:
             list(pool.map(lambda pair: serve(*pair), chosen))
 
-    def judge(self, number, name):
-        "Serve the prompts of one judge for all answers of a conversation, in an order that tells no way."
+    def judge(self, number, name, ways=len(WAYS)):
+        "Serve the prompts of one judge for the answers of a conversation in so many ways, in an order that tells no way."
         lm = self.lm(f'judge-{number}-{name}', f'judge {number}')
         judge, answers = Judge(lm, CONVERSATIONS[name]), set()
-        for question, way in product(self.talks[name].questions, WAYS):
+        for question, way in product(self.talks[name].questions, list(WAYS)[: int(ways)]):
             trace = self.trace(name, way, question, self.lm())
             if trace.error is None:
                 answers.add((question, scored_answer(trace, question)))
