@@ -19,7 +19,6 @@ _HOMES = {
         'Turn',
         'Snippet',
         'chunk_snippets',
-        'session_snippets',
         'turn_snippets',
     ),
     'core.messages': ('as_conversation',),

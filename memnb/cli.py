@@ -206,19 +206,6 @@ _DEMO_QUESTIONS = (1, 12, 34, 42, 49)  # positions in the bundled conversation
 _DEMO_STEPS = 6  # lines
 
 
-def _estimate(conversation: Any, questions: list, turns: int) -> str:
-    """Calls and tokens of a demo, from a dry run."""
-    from memnb.evaluation.estimate import DryRunLM
-    from memnb.evaluation.registry import choose_methods
-    from memnb.evaluation.usage import UsageCounter
-
-    lm = UsageCounter(DryRunLM())
-    for question in questions:
-        for method in choose_methods(None):
-            _timed(_loop(method, conversation, lm, turns), question.text, turns)
-    return f'about {lm.total.calls} calls, {lm.total.prompt_tokens:,} tokens in and {lm.total.completion_tokens:,} out'
-
-
 def _written_cases(conversation: Any) -> Iterator[tuple[Any, Any]]:
     """Yield the best case of each method with its trace, made with replies that were written by hand."""
     from memnb.evaluation.examples import ExampleLM, example_trace
@@ -263,8 +250,6 @@ def _demo(options: argparse.Namespace) -> None:
     traces, notes = [], {}
     with _model(options) as lm:
         turns = None if isinstance(lm, RuleLM) else 10
-        if turns:
-            print(f'Estimate: {_estimate(conversation, questions, turns)}.', flush=True)
         people = ' and '.join(conversation.speakers)
         print(
             f'{people}: a year of messages, {len(conversation.sessions)} sessions, {len(conversation.turns)} turns. '

@@ -17,6 +17,7 @@ import pytest
 from memnb import __version__
 from memnb import cli
 from memnb.adapters.turn_store import TurnStore
+from memnb.core.models import ScriptedLM
 from memnb.evaluation.store import RowStore
 from memnb.evaluation.datasets import data_path, load_sample
 from memnb.core.roles import RuleLM
@@ -578,6 +579,12 @@ def test_the_demo_fits_on_a_screen_and_the_page_has_the_rest(tmp_path):
     assert labels == {'searched', 'gained', 'open', 'decided'}
     assert re.search(r'\nIn all: \d+\.\d s, no model was asked\.\n', shown)
     assert report.count('<h3>memr3</h3>') - 1 == len(cli._DEMO_QUESTIONS) and report.count('(written example)') == 4
+
+
+def test_a_demo_with_a_model_that_fails_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr('memnb.core.models.OpenAILM', lambda *names, **served: ScriptedLM([]))
+    words = ['demo', '--questions', '1', '--model', 'any', '--out', str(tmp_path / 'page.html')]
+    assert cli.main(words) == 3 and 'the script has run out' in capsys.readouterr().err
 
 
 def test_the_report_goes_where_it_is_told_whole_and_through_no_link(tmp_path, monkeypatch, capsys):

@@ -10,18 +10,17 @@ import re
 import sqlite3
 import threading
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from copy import copy
 from dataclasses import astuple, dataclass, replace
 from datetime import date, datetime
 from typing import Any
-from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
 from dateutil.parser import isoparse
 
-from ..core.conversation import content_id, DuplicateSnippet, Snippet
+from ..core.conversation import content_id, Snippet
 from ..core.retriever import Adapted, Hit, wait_for, waited
 from ..core.text import STOP_WORDS
 from ..core.time import parse_date, parse_datetime, TimeSpan
@@ -31,8 +30,8 @@ from ..retrieval.vectors import as_embedder, DimensionMismatch, embed_texts, Emb
 from ..retrieval.vectors import WordLlamaEmbedder
 
 # %% auto #0
-__all__ = ['Fields', 'fields_of', 'snippet_of', 'needs', 'from_sqlite', 'from_pandas', 'fill_qdrant', 'from_qdrant',
-           'from_langchain', 'from_llamaindex', 'from_langgraph_store', 'from_mem0', 'from_graphiti']
+__all__ = ['Fields', 'fields_of', 'snippet_of', 'needs', 'from_sqlite', 'from_pandas', 'from_qdrant', 'from_langchain',
+           'from_llamaindex', 'from_langgraph_store', 'from_mem0', 'from_graphiti']
 
 # %% ../../nbs/8_use/01_stores.ipynb #ad4d13a7
 @dataclass(frozen=True)
@@ -244,20 +243,6 @@ def from_pandas(
     return Adapted(index.search)
 
 # %% ../../nbs/8_use/01_stores.ipynb #49b8995a
-def _point_id(id: str) -> str:
-    return str(uuid5(NAMESPACE_URL, f'memnb:{id}'))
-
-
-def _embed_rows(embed: Callable[[list[str]], Any], texts: list[str], size: int | None, collection: str) -> np.ndarray:
-    """(n, d) rows of finite numbers that fit a collection. A ValueError otherwise, such as a `DimensionMismatch`."""
-    rows = embed_texts(as_embedder(embed), texts).astype(np.float32)
-    if size and rows.shape[1] != size:
-        raise DimensionMismatch(
-            f'collection {collection!r:.80}: expected vectors of {size} dimensions, got {rows.shape[1]}'
-        )
-    return rows
-
-
 def _vector_params(client: Any, collection: str, embed: Any, using: str | None) -> Any:
     """Size and distance of the vectors that are searched. An error where they are not there, or are of another model."""
     config = client.get_collection(collection).config
@@ -274,50 +259,6 @@ def _vector_params(client: Any, collection: str, embed: Any, using: str | None) 
             f'using: expected one of the vectors {list(by_name)} of collection {collection!r:.80}, got {using!r:.80}'
         )
     return by_name[using]
-
-
-def fill_qdrant(
-    client: Any,  # a qdrant_client.QdrantClient of any kind
-    collection: str,  # made if it is not there
-    snippets: Iterable[Snippet],
-    embed: Embedder | Callable[[list[str]], Any] = WordLlamaEmbedder(),  # texts to vectors
-    names: Fields = Fields(),
-    batch: int = 256,  # snippets a request
-) -> None:
-    """Write snippets into a collection; one that is there already is not written again.
-
-    A `DuplicateSnippet` for two different ones with one id, an `EmbedderMismatch` where the vectors are of another model."""
-    try:
-        from qdrant_client import models
-    except ImportError:
-        raise needs('qdrant-client') from None
-    payloads: dict[str, dict] = {}  # by the id of the point
-
-    def check(stored: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
-        if any(stored.get(key) != payload.get(key) for key in astuple(names)):
-            raise DuplicateSnippet(f'collection {collection!r:.80}: two different snippets {payload[names.id]!r:.80}')
-
-    for snippet in snippets:
-        payload = {**fields_of(snippet, names), names.text: snippet.text}
-        check(payloads.setdefault(_point_id(snippet.id), payload), payload)
-    if not client.collection_exists(collection):
-        size = _embed_rows(embed, ['memory'], None, collection).shape[1]
-        vectors = models.VectorParams(size=size, distance=models.Distance.COSINE)
-        # with the name of the embedder: vectors of another model would be compared without any error
-        client.create_collection(collection, vectors, metadata={'embedder': getattr(embed, 'name', None)})
-    size = _vector_params(client, collection, embed, None).size
-    ids = list(payloads)
-    for start in range(0, len(ids), batch):
-        part = {id: payloads[id] for id in ids[start : start + batch]}
-        for point in client.retrieve(collection, list(part), with_payload=True):
-            check(point.payload, part.pop(str(point.id)))
-        if part:
-            rows = _embed_rows(embed, [payload[names.text] for payload in part.values()], size, collection)
-            points = [
-                models.PointStruct(id=id, vector=row.tolist(), payload=payload)
-                for (id, payload), row in zip(part.items(), rows)
-            ]
-            client.upsert(collection, points)
 
 
 def _flat(payload: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -345,8 +286,12 @@ def from_qdrant(
     def ask(query: str, limit: int) -> list[Hit]:
         if not query.strip():
             return []
-        vector = _embed_rows(embed, [query], vectors.size, collection)[0].tolist()
-        response = client.query_points(collection, query=vector, using=using, limit=limit, query_filter=only)
+        [row] = embed_texts(as_embedder(embed), [query]).astype(np.float32)
+        if len(row) != vectors.size:
+            raise DimensionMismatch(
+                f'collection {collection!r:.80}: expected vectors of {vectors.size} dimensions, got {len(row)}'
+            )
+        response = client.query_points(collection, query=row.tolist(), using=using, limit=limit, query_filter=only)
         hits = []
         for point in response.points:
             fields = _flat(point.payload)

@@ -18,8 +18,8 @@ from .time import format_moment, short_weekday, TimeSpan
 
 # %% auto #0
 __all__ = ['SESSION_TEXT', 'ConversationError', 'UnknownTurn', 'ChatError', 'single_line', 'Turn', 'Session', 'Question',
-           'Conversation', 'Snippet', 'DuplicateSnippet', 'content_id', 'turn_snippets', 'session_snippets',
-           'chunk_snippets', 'session_fields']
+           'Conversation', 'Snippet', 'DuplicateSnippet', 'content_id', 'turn_snippets', 'chunk_snippets',
+           'session_fields']
 
 # %% ../../nbs/1_core/01_conversation.ipynb #7c2a195b
 class ConversationError(ValueError):
@@ -343,15 +343,6 @@ def turn_snippets(conversation: Conversation) -> list[Snippet]:
         for position, turn in enumerate(session.turns)
     ]
 
-
-def session_snippets(conversation: Conversation) -> list[Snippet]:
-    "One snippet a session that has turns, under the session's id, with a line 'Name: text' for each turn."
-    return [
-        _snippet(session.id, session.turns, session)
-        for session in People().told_apart(conversation.sessions)
-        if session.turns
-    ]
-
 # %% ../../nbs/1_core/01_conversation.ipynb #34893d6c
 def chunk_snippets(
     conversation: Conversation,
@@ -381,7 +372,7 @@ def _runs(turns: Iterable[Turn], words: int) -> Iterator[list[Turn]]:
         yield run
 
 
-def _snippet(id: str, turns: Collection[Turn], session: Session, position: int | None = None) -> Snippet:
+def _snippet(id: str, turns: Collection[Turn], session: Session, position: int) -> Snippet:
     "Turns of one session as one snippet."
     speakers = {turn.speaker for turn in turns}
     alone = len(speakers) == 1

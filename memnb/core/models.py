@@ -12,11 +12,9 @@ import re
 import secrets
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import threading
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -29,7 +27,6 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, SecretStr
 
-import memnb
 from .retriever import wait_for
 from .roles import AGAIN_PROMPT, all_rules, bounded_schema, brief_schema, Call, Completion, LM, LMError
 from .roles import ReplyError, Role, RuleLM, SCHEMA_PROMPT, ServerError, TextLM, Usage, without_tokens
@@ -75,19 +72,7 @@ class ScriptedLM(TextLM):
 class ModelFailed(LMError):
     """A function that serves as a model raised an exception, or returned no text.
 
-    The text has the function's name, what happened, and the line in the user's file; `__cause__` is the exception."""
-
-
-def _line_of(error: Exception) -> str:
-    """Return the innermost line of an exception that is in no library, as ' (line 7 of agent.py)'; '' without one."""
-    paths = sysconfig.get_path('stdlib'), sysconfig.get_path('purelib'), memnb.__path__[0]
-    place = ''
-    for frame, line in list(traceback.walk_tb(error.__traceback__))[1:]:  # the first is ours
-        file = frame.f_code.co_filename
-        if not file.startswith(('<frozen', *(path + os.sep for path in paths))):
-            cell = file.startswith('<ipython-input') or 'ipykernel_' in file
-            place = f' (line {line} of {"a cell" if cell else Path(file).name})'
-    return place
+    The text has the function's name and what happened; `__cause__` is the exception, with its traceback."""
 
 
 # where a reply, a message, or a part of one may have its text: the first that is there counts
@@ -168,7 +153,7 @@ class FunctionLM(TextLM):
             result = self._call(prompt, **({'role': role} if self._tells_role else {}))
             completion = _as_completion(wait_for(result, self.patience), prompt, schema)
         except Exception as error:
-            raise ModelFailed(f'{self.name}: {error_text(error)}{_line_of(error)}') from error
+            raise ModelFailed(f'{self.name}: {error_text(error)}') from error
         if completion is None:
             raise ModelFailed(f'{self.name}: expected a text to be returned, got {printable(repr(result))[:100]}')
         return completion

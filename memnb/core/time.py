@@ -73,12 +73,6 @@ class TimeSpan:
         "Whether some day lies in both."
         return compare(self, 'eq', other)
 
-    def contains(self, other: TimeSpan) -> bool:
-        "Whether every day of `other` is a day of this one."
-        first, last = self._edges()
-        other_first, other_last = other._edges()
-        return first <= other_first and other_last <= last
-
     def _edges(self) -> tuple[date, date]:
         "First and last day; an open side is as far away as the calendar goes."
         return self.start or date.min, self.end or date.max

@@ -18,7 +18,6 @@ from matplotlib.textpath import text_to_path
 from PIL import Image
 
 from ..core.trace import count_of, printable, RouteStep, SearchStep, Seen, StateStep, ToolStep, Trace
-from ..mragent.loop import WalkStep
 from .traces import safe
 
 # %% auto #0
@@ -111,24 +110,19 @@ class _Canvas:
         self.bottom = max(self.bottom, y + height)
         return _Box(x, y, width, y + height)
 
-    def arrow(self, start: tuple, end: tuple, dashed: bool = False, bend: float = 0) -> None:
-        "Draw an arrow between two points, over the boxes."
+    def arrow(self, start: tuple, end: tuple) -> None:
+        "Draw a dashed arrow between two points, over the boxes."
         arrow = FancyArrowPatch(
             start,
             end,
-            connectionstyle=f'arc3,rad={bend}',
             arrowstyle='-|>',
             mutation_scale=16,
             color=_QUIET,
             linewidth=1.5,
-            linestyle=(0, (4, 3)) if dashed else 'solid',
+            linestyle=(0, (4, 3)),
             zorder=2,
         )
         self.axes.add_patch(arrow)
-
-    def link(self, left: _Box, right: _Box) -> None:
-        "Draw an arrow from a box to one on its right."
-        self.arrow((left.x + left.width, left.y + 17), (right.x, right.y + 17))
 
     def figure(self) -> Figure:
         "Return the page as a matplotlib figure."
@@ -219,57 +213,6 @@ def _useful(step: ToolStep | SearchStep, trace: Trace) -> list[Seen]:
     return [hit for hit in step.hits if set(hit.turns) & set(trace.evidence)]
 
 
-def _walk_figure(trace: Trace, title: str) -> Figure:
-    "Draw the branches that led to what was kept: cue, tag and content in a row each, and the cue that comes next."
-    canvas = _Canvas(title, trace.question)
-    kept_ids = {id for step in trace.steps if isinstance(step, WalkStep) for id in step.kept}
-    columns = [(_MARGIN, 200), (_MARGIN + 236, 200), (_MARGIN + 472, _WIDTH - 2 * _MARGIN - 472)]
-    y = canvas.bottom + 16
-    for (x, width), name in zip(columns, ('cue', 'tag', 'content')):
-        canvas.write(x, y, name, width, color=_QUIET, weight='bold')
-    y += 26
-    woken, drawn_ids, passed = {}, set(), 0
-    calls: list[ToolStep] = []
-    for step in trace.steps:
-        if isinstance(step, ToolStep) and step.tool != 'search':
-            calls.append(step)
-        if not isinstance(step, WalkStep):
-            continue
-        fresh = {}
-        for call in calls:
-            useful = [hit for hit in _useful(call, trace) if hit.id in kept_ids - drawn_ids]
-            if not useful:
-                passed += 1
-                continue
-            names = _call_texts(call)[:2]
-            cue, tag = names if len(names) == 2 else (call.tool.split('_')[-2], *names, '')[:2]
-            boxes = []
-            for hit in useful[:4]:
-                small = f'{_turn_list(hit.turns, 4)}; step {step.iteration}'
-                boxes.append(canvas.box(columns[2], y, hit.text, 'gain', small))
-                y = boxes[-1].bottom + 10
-                drawn_ids.add(hit.id)
-            left = canvas.box(columns[0], boxes[0].y, cue, 'gap')
-            middle = canvas.box(columns[1], boxes[0].y, tag, 'search')
-            canvas.link(left, middle)
-            for box in boxes:
-                canvas.link(middle, box)
-            y = max(y, left.bottom + 10, middle.bottom + 10)
-            if cue in woken:
-                start = woken.pop(cue)
-                canvas.arrow((start.x, start.bottom - 14), (left.x + 60, left.y), dashed=True, bend=0.12)
-            for name in step.woken:
-                for box, hit in zip(boxes, useful):
-                    if name.casefold() in hit.text.casefold():
-                        fresh.setdefault(name, box)
-        woken, calls = {**woken, **fresh}, []
-    if passed:
-        kind = 'other call' if drawn_ids else 'call'
-        text = f'{count_of(passed, kind)} brought nothing that the answer rests on'
-        canvas.write(_MARGIN, y + 4, text, 600, _SIZE - 1, color=_QUIET)
-    return _end(canvas, trace)
-
-
 def _call_figure(trace: Trace, title: str) -> Figure:
     "Draw searches and calls of tools from left to right, each with what it found of the evidence."
     canvas = _Canvas(title, trace.question)
@@ -295,7 +238,7 @@ def _call_figure(trace: Trace, title: str) -> Figure:
             source = next((box for box, text in boxes if name.casefold() in text), None)
             if source and len(name) > 2 and source.x < column[0]:
                 start = source.x + source.width, source.y + 17
-                canvas.arrow(start, (column[0], heads[place].bottom - 10), dashed=True)
+                canvas.arrow(start, (column[0], heads[place].bottom - 10))
         drawn_texts = {text for _, text in boxes}
         useful = [hit for hit in _useful(step, trace) if hit.text.casefold() not in drawn_texts]
         useful.sort(key=lambda hit: hit.id not in trace.cited)
@@ -319,14 +262,12 @@ def trace_figure(
 ) -> Figure:
     """Return a trace as one picture for a page or a slide: the question, the way and the answer.
 
-    A state of evidence and gaps is drawn as bars over the rounds (MemR3); a traversal as rows of cue, tag and content
-    (MRAgent); any other trace as its searches and calls with what they found of the evidence."""
+    A state of evidence and gaps is drawn as bars over the rounds (MemR3), any other trace as its searches and calls with
+    what they found of the evidence."""
     title = title or f'{trace.method} reads {count_of(len(trace.read), "turn")}'
     kinds = {type(step) for step in trace.steps}
     if StateStep in kinds:
         return _state_figure(trace, title)
-    if WalkStep in kinds:
-        return _walk_figure(trace, title)
     return _call_figure(trace, title)
 
 # %% ../../nbs/8_use/09_figures.ipynb #fg000013

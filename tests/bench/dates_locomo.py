@@ -10,6 +10,7 @@ answer is no date ("four months", a name) are left out and counted. Prints no te
 import json
 import sys
 from collections import Counter
+from datetime import date
 from pathlib import Path
 
 from memnb.core.time import find_times, parse_datetime, TimeSpan
@@ -31,13 +32,19 @@ def cases(path):
                 yield question['question'], str(question['answer']), evidence
 
 
+def contains(wide, narrow):
+    "Whether every day of a span is a day of another."
+    first, last = narrow.start or date.min, narrow.end or date.max
+    return (wide.start or date.min) <= first and last <= (wide.end or date.max)
+
+
 def judge(found, gold):
     "The kind of agreement between a span and the gold span."
     if (found.start, found.end) == (gold.start, gold.end):
         return 'same days'
-    if gold.granularity in ('month', 'season', 'year') and gold.contains(found):
+    if gold.granularity in ('month', 'season', 'year') and contains(gold, found):
         return 'inside the gold month or year'
-    return 'vaguer than gold' if found.contains(gold) else 'overlapping' if found.overlaps(gold) else 'elsewhere'
+    return 'vaguer than gold' if contains(found, gold) else 'overlapping' if found.overlaps(gold) else 'elsewhere'
 
 
 RIGHT = ('same days', 'inside the gold month or year')

@@ -9,14 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
 
-from qdrant_client import QdrantClient
+from qdrant_client import models, QdrantClient
 
-from memnb.adapters.stores import fill_qdrant, from_qdrant
+from memnb.adapters.stores import fields_of, from_qdrant
 from memnb.core.conversation import turn_snippets
 from memnb.evaluation.beam import load_beam
 from memnb.evaluation.searches import asked_questions, CUTS
 from memnb.retrieval.hybrid import HybridIndex
 from memnb.retrieval.reranked import Reranked
+from memnb.retrieval.vectors import WordLlamaEmbedder
 
 
 def main():
@@ -32,7 +33,13 @@ def main():
         for question in asked_questions(chat):
             asked.append((question.text, {f'{chat.id}/{turn}' for turn in question.evidence}))
     client = QdrantClient(':memory:')
-    fill_qdrant(client, 'chats', snippets)
+    client.create_collection('chats', models.VectorParams(size=256, distance=models.Distance.COSINE))
+    rows = WordLlamaEmbedder()([snippet.text for snippet in snippets])
+    points = [
+        models.PointStruct(id=number, vector=row.tolist(), payload={**fields_of(snippet), 'text': snippet.text})
+        for number, (snippet, row) in enumerate(zip(snippets, rows))
+    ]
+    client.upload_points('chats', points)
     store = from_qdrant(client, 'chats')
     index = HybridIndex(names=['User', 'Assistant'])
     index.add(snippets)

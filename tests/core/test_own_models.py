@@ -154,11 +154,11 @@ def test_what_is_no_text_is_the_function_s_failure(said):
 @pytest.mark.parametrize(
     'function, text',
     [
-        (own_model.broken, 'broken: ZeroDivisionError: division by zero (line 5 of own_model.py)'),
-        (own_model.broken_later, 'broken_later: ConnectionError: gone (line 13 of own_model.py)'),
+        (own_model.broken, 'broken: ZeroDivisionError: division by zero'),
+        (own_model.broken_later, 'broken_later: ConnectionError: gone'),
         (
             own_model.broken_in_a_library,
-            'broken_in_a_library: JSONDecodeError: Expecting value: line 1 column 1 (char 0) (line 19 of own_model.py)',
+            'broken_in_a_library: JSONDecodeError: Expecting value: line 1 column 1 (char 0)',
         ),
         (lambda prompt: {'text': object()}, '<lambda>: TypeError: Object of type object is not JSON serializable'),
     ],

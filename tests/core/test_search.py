@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from memnb.core.conversation import Conversation
-from memnb.core.conversation import chunk_snippets, content_id, session_snippets, Snippet, turn_snippets
+from memnb.core.conversation import chunk_snippets, content_id, Snippet, turn_snippets
 from memnb.core.retriever import as_retriever, Hit, Metered, passes, Retriever
 from memnb.core.time import TimeSpan
 
@@ -177,7 +177,7 @@ def test_the_meter_counts_distinct_turns_and_keeps_to_its_budget(sources, budget
 def test_cuts_lose_no_turn_and_respect_borders(sessions, words):
     conversation = Conversation.of('c', [(datetime(2023, 1 + number, 1), said) for number, said in enumerate(sessions)])
     order = [turn.id for turn in conversation.turns]
-    for cut in (turn_snippets(conversation), session_snippets(conversation), chunk_snippets(conversation, words)):
+    for cut in (turn_snippets(conversation), chunk_snippets(conversation, words), chunk_snippets(conversation, 10**6)):
         assert [source for one in cut for source in one.sources] == order
         assert len({one.id for one in cut}) == len(cut)
         for one in cut:

@@ -1,7 +1,6 @@
 """Loops over Qdrant: the real client with its embedded engine."""
 
 import itertools
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,8 +11,7 @@ pytest.importorskip('qdrant_client')
 from contract import ids, maker, ODD, properties_of, QUERIES, QUESTION, SNIPPETS, TURNS
 from qdrant_client import models, QdrantClient
 
-from memnb.adapters.stores import _point_id, Fields, fill_qdrant, from_qdrant
-from memnb.core.conversation import DuplicateSnippet, Snippet
+from memnb.adapters.stores import Fields, fields_of, from_qdrant
 from memnb.core.time import TimeSpan
 from memnb.memr3.loop import MemR3
 from memnb.retrieval.vectors import DenseIndex, DimensionMismatch, EmbedderMismatch, WordLlamaEmbedder
@@ -34,19 +32,32 @@ def embed(texts):
 embed.name = EMBED.name
 
 
+def fill(client, name, snippets, embed=embed):
+    """A collection of snippets, which names its embedder, as it is filled with Qdrant's client."""
+    vectors = models.VectorParams(size=256, distance=models.Distance.COSINE)
+    client.create_collection(name, vectors, metadata={'embedder': embed.name})
+    rows = embed([snippet.text for snippet in snippets]) if snippets else []
+    points = [
+        models.PointStruct(id=number, vector=row.tolist(), payload={**fields_of(snippet), 'text': snippet.text})
+        for number, (snippet, row) in enumerate(zip(snippets, rows))
+    ]
+    if points:
+        client.upsert(name, points)
+
+
 def maker_of(new_client):
     """`make` over new clients; each snippet list has a collection of its own name."""
     numbers = itertools.count()
 
     def adapt(snippets):
         client, name = new_client(), f'turns{next(numbers)}'
-        fill_qdrant(client, name, snippets, embed)
+        fill(client, name, snippets)
         return from_qdrant(client, name, embed)
 
     def broken():
         """A store whose collection was dropped after it was adapted."""
         client = new_client()
-        fill_qdrant(client, 'dropped', TURNS[:3], embed)
+        fill(client, 'dropped', TURNS[:3])
         store = from_qdrant(client, 'dropped', embed)
         client.delete_collection('dropped')
         return store
@@ -133,59 +144,17 @@ class Backwards(WordLlamaEmbedder):
 
 def test_models_do_not_mix():
     client = QdrantClient(':memory:')
-    fill_qdrant(client, 'turns', TURNS[:3])
-    for act in (
-        lambda: from_qdrant(client, 'turns', Backwards()),
-        lambda: fill_qdrant(client, 'turns', TURNS[3:5], Backwards()),
-    ):
-        with pytest.raises(EmbedderMismatch, match="holds vectors of 'wordllama-256', the embedder is 'backwards-256'"):
-            act()
+    fill(client, 'turns', TURNS[:3])
+    with pytest.raises(EmbedderMismatch, match="holds vectors of 'wordllama-256', the embedder is 'backwards-256'"):
+        from_qdrant(client, 'turns', Backwards())
     with pytest.raises(DimensionMismatch, match='expected vectors of 256 dimensions, got 2'):
-        fill_qdrant(client, 'turns', TURNS[3:5], ones)
-    with pytest.raises(DimensionMismatch):
         from_qdrant(client, 'turns', ones).search('x')
-    assert client.count('turns').count == 3  # nothing was put in on the way
 
 
 def test_bad_input_is_an_error():
     client = QdrantClient(':memory:')
     with pytest.raises(ValueError, match='nowhere not found'):
         from_qdrant(client, 'nowhere')
-    with pytest.raises(DuplicateSnippet, match="two different snippets 'D1:1'"):
-        fill_qdrant(client, 'turns', [TURNS[0], replace(TURNS[0], text='other')], embed)
-    assert not client.collection_exists('turns')
-    fill_qdrant(client, 'turns', [TURNS[0], TURNS[0]], embed)
+    fill(client, 'turns', TURNS[:1])
     with pytest.raises(TypeError, match=r"expected a text in 'body', got None among \['id', 'time'|\['id', 'said'"):
         from_qdrant(client, 'turns', embed, Fields(text='body')).search('x')
-
-
-def test_filling_twice_is_filling_once():
-    client, embedded = QdrantClient(':memory:'), []
-
-    def counted(texts):
-        embedded.extend(texts)
-        return embed(texts)
-
-    fill_qdrant(client, 'turns', SNIPPETS[:20], counted, batch=7)
-    for _ in range(2):
-        fill_qdrant(client, 'turns', SNIPPETS, counted, batch=7)
-    assert client.count('turns').count == len(SNIPPETS)
-    assert sorted(embedded) == sorted(['memory'] + [snippet.text for snippet in SNIPPETS])  # each once
-
-
-def test_another_snippet_under_a_known_id_is_refused():
-    client = QdrantClient(':memory:')
-    fill_qdrant(client, 'turns', SNIPPETS, embed)
-    for other in (
-        replace(TURNS[4], text='Gerald is a tortoise.'),
-        replace(TURNS[4], speaker=None),
-        replace(TURNS[4], sources=()),
-    ):
-        with pytest.raises(DuplicateSnippet, match="collection 'turns': two different snippets 'D1:5'"):
-            fill_qdrant(client, 'turns', [Snippet('new', 'a new one'), other], embed)
-        assert client.count('turns').count == len(SNIPPETS)  # nothing came in on the way
-    client.set_payload(
-        'turns', {'mood': 'glad'}, [_point_id('D1:1')]
-    )  # a field that is not ours makes no other snippet
-    fill_qdrant(client, 'turns', TURNS[:1], embed)
-    assert client.retrieve('turns', [_point_id('D1:1')])[0].payload['mood'] == 'glad'

@@ -17,10 +17,15 @@ trace = MemR3(memory).ask('When did Tobin have his first concertina lesson?')
 print(trace.answer, trace.evidence)
 '''
 FILL = '''from memnb import load_sample, turn_snippets
-from memnb.adapters.stores import fill_qdrant
-from qdrant_client import QdrantClient
+from memnb.adapters.stores import fields_of
+from memnb.retrieval.vectors import WordLlamaEmbedder
+from qdrant_client import models, QdrantClient
 client = QdrantClient(path='memory')
-fill_qdrant(client, 'turns', [turn for turn in turn_snippets(load_sample()) if turn.session == 'D1'])
+client.create_collection('turns', models.VectorParams(size=256, distance=models.Distance.COSINE))
+turns = [turn for turn in turn_snippets(load_sample()) if turn.session == 'D1']
+for number, (turn, row) in enumerate(zip(turns, WordLlamaEmbedder()([turn.text for turn in turns]))):
+    payload = {**fields_of(turn), 'text': turn.text}
+    client.upsert('turns', [models.PointStruct(id=number, vector=row.tolist(), payload=payload)])
 client.close()
 '''
 

@@ -5,10 +5,9 @@ import io
 import pytest
 from hypothesis import given, settings, strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch
 
 from memnb.core.trace import Bullet, printable, RouteStep, SearchStep, Seen, StateStep, ToolStep, Trace
-from memnb.mragent.loop import WalkStep
 from memnb.views.figures import _lines, trace_figure
 
 pytestmark = pytest.mark.filterwarnings('ignore:Glyph')  # the font has no Chinese
@@ -32,12 +31,6 @@ STATES = st.builds(
     evidence=st.lists(st.builds(Bullet, text=WORDS, sources=TURNS), max_size=3),
     gaps=st.lists(WORDS, max_size=3),
     gained=st.lists(WORDS, max_size=2),
-)
-WALKS = st.builds(
-    WalkStep,
-    iteration=NUMBERS,
-    kept=st.lists(st.sampled_from(['D1:1', 'e9']), max_size=2),
-    woken=st.lists(WORDS, max_size=2),
 )
 ROUTES = st.builds(RouteStep, iteration=NUMBERS, proposed=st.just('answer'), action=st.just('answer'), reason=WORDS)
 
@@ -80,7 +73,7 @@ def check(figure):
 
 @settings(max_examples=25)
 @given(
-    st.one_of(traces(SEARCHES, CALLS), traces(SEARCHES, STATES, ROUTES), traces(SEARCHES, CALLS, WALKS)),
+    st.one_of(traces(SEARCHES, CALLS), traces(SEARCHES, STATES, ROUTES)),
     st.just('') | WORDS,
 )
 def test_any_trace_is_drawn_inside_its_boxes(trace, title):
@@ -147,39 +140,6 @@ def test_bars_last_as_long_as_what_they_show():
 
     old, new, gap = bar('✓ a dog'), bar("✓ Ada's dog"), bar('? whose dog')
     assert old.x0 == gap.x0 < new.x0 and old.x1 == new.x1 > gap.x1
-
-
-def test_a_walk_shows_what_the_answer_rests_on_and_where_a_cue_came_from():
-    def call(cue, tag, id):
-        hits = [Seen(id=id, text=f'Ada, episode {id}', sources=[f'D1:{id[-1]}'])]
-        return ToolStep(iteration=1, tool='query_tag_events', arguments={'cue': cue, 'tag': tag}, hits=hits)
-
-    steps = [
-        call('dog', 'adoption', 'e1'),
-        call('cat', 'illness', 'e3'),
-        WalkStep(iteration=1, kept=['e1'], woken=['Ada']),
-        call('Ada', 'house', 'e2'),
-        WalkStep(iteration=2, kept=['e2']),
-    ]
-    trace = Trace(
-        question='Who?',
-        method='mragent',
-        model='rules',
-        answer='Ada',
-        evidence=['D1:1', 'D1:2'],
-        read=['D1:1', 'D1:2', 'D1:3'],
-        steps=steps,
-    )
-    figure = check(trace_figure(trace))
-    texts = [text.get_text() for text in figure.axes[0].texts]
-    assert {'dog', 'adoption', 'Ada, episode e1', 'Ada', 'house', 'Ada, episode e2'} <= set(
-        texts
-    ) and 'cat' not in texts
-    assert '1 other call brought nothing that the answer rests on' in texts
-    dashed = [
-        one for one in figure.axes[0].patches if isinstance(one, FancyArrowPatch) and one.get_linestyle() != 'solid'
-    ]
-    assert len(dashed) == 1
 
 
 def test_figures_are_the_same_twice():
