@@ -20,7 +20,7 @@ class BuildWithData(build_py):
         if self.editable_mode:
             return
         package = Path(self.build_lib) / cfg['lib_path']
-        for folder, pattern in (('data', '*.json'), ('data', '*.sqlite'), ('nbs', '*.ipynb')):
+        for folder, pattern in (('data', '*.json'), ('data', '*.xz'), ('nbs', '*.ipynb')):
             for file in sorted(path for path in (HERE / folder).rglob(pattern) if '.ipynb_checkpoints' not in path.parts):
                 target = package / f'_{folder}' / file.relative_to(HERE / folder)
                 target.parent.mkdir(parents=True, exist_ok=True)

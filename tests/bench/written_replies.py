@@ -4,8 +4,8 @@
     python tests/bench/written_replies.py WORK build chat gists     # serves the roles that build one memory
     python tests/bench/written_replies.py WORK ask 0 8              # serves the dialogues of the writers 0 to 7
     python tests/bench/written_replies.py WORK judge 1 irrigation   # serves one judge, for one conversation
-    python tests/bench/written_replies.py WORK pack                 # data/written.sqlite, and the rows in data/written.json
-    python tests/bench/written_replies.py check                     # the rows again from data/written.sqlite: are they equal?
+    python tests/bench/written_replies.py WORK pack                 # data/written.sqlite.xz, and rows in data/written.json
+    python tests/bench/written_replies.py check                     # the rows again from the replies: are they equal?
 
 WORK is a folder. Prompts go to files in a folder of it, one folder for each writer, and replies come back as files:
 
@@ -16,6 +16,7 @@ WORK is a folder. Prompts go to files in a folder of it, one folder for each wri
 """
 
 import json
+import lzma
 import re
 import shutil
 import sqlite3
@@ -59,6 +60,7 @@ WAYS = {
 BUILT = ('gists', 'cues', 'bank')  # memories whose building asks a model
 SHOWN, CHARACTERS = 10, 24_000  # prompts that a writer sees at a time, and their characters, but for the first
 ROWS = data_path('written.json')
+REPLIES = ROWS.with_name('written.sqlite.xz')
 
 
 def drawn(conversation):
@@ -266,12 +268,14 @@ class Record:
 
     def pack(self):
         "Keep the replies without their prompts, which a replay renders again, and the rows."
-        packed = data_path('written.sqlite')
-        shutil.copy(self.work / 'written.sqlite', packed)
-        with closing(sqlite3.connect(packed)) as file:
-            with file:
-                file.execute("UPDATE replies SET request = ''")
-            file.execute('VACUUM')
+        with tempfile.TemporaryDirectory() as folder:
+            packed = Path(folder, 'written.sqlite')
+            shutil.copy(self.work / 'written.sqlite', packed)
+            with closing(sqlite3.connect(packed)) as file:
+                with file:
+                    file.execute("UPDATE replies SET request = ''")
+                file.execute('VACUUM')
+            REPLIES.write_bytes(lzma.compress(packed.read_bytes()))
         held = json.loads(ROWS.read_text('utf-8'))
         ROWS.write_text(json.dumps(held | self.rows(), indent=1, ensure_ascii=False) + '\n', 'utf-8')
 
@@ -279,7 +283,7 @@ class Record:
 def replayed(names=tuple(CONVERSATIONS)):
     "Return the rows of some conversations from the bundled replies."
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(data_path('written.sqlite'), folder)
+        Path(folder, 'written.sqlite').write_bytes(lzma.decompress(REPLIES.read_bytes()))
         return Record(folder).rows(names)
 
 
