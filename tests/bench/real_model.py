@@ -11,7 +11,7 @@ what is in --out, or among the figures of --known, is not asked again. `--report
 of each question, those of --known first, as JSON without any text of the data; `--trace` writes traces, for
 conversations that may be shown.
 
-`nbs/7_results/04_real_model.ipynb` shows what it found with Qwen2.5-Coder-1.5B-Instruct (`data/results_model.json`; the
+`nbs/7_results/03_real_model.ipynb` shows what it found with Qwen2.5-Coder-1.5B-Instruct (`data/results_model.json`; the
 seconds are null where a reply was replayed)."""
 
 import argparse
