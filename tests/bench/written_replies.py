@@ -57,6 +57,7 @@ WAYS = {
         METHODS['memma'],
     )
 }
+DIALOGUES = (('chat', 'mragent', 8), ('chat', 'memr3', 17), ('chat', 'remem', 8))  # those that are shown in full
 BUILT = ('gists', 'cues', 'bank')  # memories whose building asks a model
 SHOWN, CHARACTERS = 10, 24_000  # prompts that a writer sees at a time, and their characters, but for the first
 ROWS = data_path('written.json')
@@ -258,13 +259,15 @@ class Record:
         }
 
     def rows(self, names=tuple(CONVERSATIONS)):
-        "Return the rows of some conversations, and what it cost to build their memories."
+        "Return the rows of some conversations, what it cost to build their memories, and the dialogues that are shown."
         cells = [(name, way, question) for name in names for way in WAYS for question in self.talks[name].questions]
         rows = [self.row(*cell) for cell in cells]
-        costs = [
+        built = [
             {'conversation': name, 'memory': kind, **asdict(self.costs[name, kind])} for name in names for kind in BUILT
         ]
-        return {'rows': rows, 'built': costs}
+        shown = [cell for cell in cells if (*cell[:2], cell[2].position) in DIALOGUES]
+        traces = [self.trace(*cell, self.lm()).model_copy(update={'seconds': None}) for cell in shown]
+        return {'rows': rows, 'built': built, 'traces': [json.loads(trace.to_json()) for trace in traces]}
 
     def pack(self):
         "Keep the replies without their prompts, which a replay renders again, and the rows."

@@ -4,8 +4,6 @@ import json
 import sys
 from pathlib import Path
 
-import pytest
-
 sys.path.insert(0, str(Path(__file__).parents[1] / 'bench'))
 
 import written_replies as written
@@ -25,8 +23,8 @@ def test_a_writer_has_one_question_of_each_conversation():
     assert len(asked) == len(written.CONVERSATIONS) * len(written.WAYS) * written.QUESTIONS == 3 * len(dialogues)
 
 
-@pytest.mark.skipif('rows' not in HELD, reason='the record is not complete')
-def test_a_replay_gives_the_rows_of_a_conversation():
+def test_a_replay_gives_the_rows_and_dialogues_of_a_conversation():
     found = json.loads(json.dumps(written.replayed(['chat'])))
-    for key, rows in found.items():
-        assert rows == [row for row in HELD[key] if row['conversation'] == 'chat']
+    for key in ('rows', 'built'):
+        assert found[key] == [row for row in HELD[key] if row['conversation'] == 'chat']
+    assert found['traces'] == HELD['traces']
