@@ -56,7 +56,7 @@ _HOMES = {
     'views.figures': ('trace_figure',),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-__all__ = sorted(_HOME_OF)
+__all__ = sorted(_HOME_OF.keys() - {'trace_figure'})  # that needs matplotlib: a star import goes without it
 
 
 def _show(view, data, *options):
@@ -80,4 +80,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_HOME_OF})

@@ -246,13 +246,11 @@ def test_ambiguous_dates_are_asked_for(tmp_path, capsys):
     assert Trace.from_json(capsys.readouterr().out).answer == '4 March 2024'
 
 
-def test_a_gap_beside_an_answer_does_not_contradict_it(capsys):
-    for question, row in (
-        ('When did Ada sell the boat?', 'open       the date of sell boat (Ada Lee) (not looked for further)'),
-        ('Who is the mayor?', 'missing    what is said of mayor'),
-    ):
+def test_a_gap_is_shown_only_where_no_evidence_answers(capsys):
+    for question, is_missing in (('When did Ada sell the boat?', False), ('Who is the mayor?', True)):
         assert cli.main(['ask', '--data', str(CHATS / 'plain.txt'), question]) == 0
-        assert row in capsys.readouterr().out.splitlines()
+        rows = capsys.readouterr().out.splitlines()
+        assert any(row.startswith(('open', 'missing')) for row in rows) == is_missing
 
 
 def test_a_chat_is_remembered_once_and_asked_with_every_method(tmp_path, capsys, monkeypatch):
@@ -410,6 +408,7 @@ def test_a_bench_is_one_object_and_goes_on_in_its_folder(capsys, tmp_path):
         (['--workers', 'moon'], 'expected a whole number above 0'),
         (['--judge', 'harsh'], 'lenient'),
         (['--k', '0'], 'above 0'),
+        (['--data', str(CHATS / 'plain.txt')], 'a benchmark is a file of conversations with questions'),
         (['--methods', 'memr3,memr3'], 'more than once'),
         (['--repeats', '-1'], 'above 0'),
         (['--model', 'any', '--base-url', CLOSED], '--out'),

@@ -37,7 +37,7 @@ def test_every_name_on_offer_is_there_and_is_what_its_module_has():
     for module, names in memnb._HOMES.items():
         for name in names:
             assert getattr(memnb, name) is getattr(importlib.import_module(f'memnb.{module}'), name)
-    assert set(memnb.__all__) <= set(dir(memnb))
+    assert memnb._HOME_OF.keys() <= set(dir(memnb))
 
 
 def test_a_name_that_is_not_on_offer_is_an_attribute_error():
@@ -188,6 +188,10 @@ def test_what_is_imported_is_declared():
 WITHOUT = (
     "import sys; sys.modules.update(dict.fromkeys(['scipy', 'pandas', 'matplotlib', 'jinja2', 'ijson', 'pooch']))\n"
 )
+
+
+def test_a_star_import_needs_nothing_else():
+    assert in_a_fresh_python(f'{WITHOUT}from memnb import *; print(MemR3)')
 
 
 @pytest.mark.parametrize(

@@ -621,7 +621,9 @@ def _read_text(text: str, path: Path, dates: str | None) -> Conversation:
     if is_subtitle and not messages:
         raise ChatError(f'{path.name}: expected a chat, got subtitles in which no speaker is named')
     if not messages and not form:
-        expected = 'lines such as "Ada: Hello", messages as JSON, or the export of a chat program'
+        expected = (
+            'lines such as "Ada: Hello" or "[3 May 2024] Ada: Hello", messages as JSON, or the export of a chat program'
+        )
         raise _no_messages(path, f'expected {expected}, got {text.strip().splitlines()[0]!r:.60}')
     doubts = () if form else _doubts(read, messages, _DASHED if is_subtitle else _DATE_LIKE)
     return conversation_of([messages], mend(path.stem), [*_note_on(left_out), *doubts])

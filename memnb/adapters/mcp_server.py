@@ -106,7 +106,7 @@ class MemoryTools:
             'note': _NOTE,
             'answer': trace.answer and printable(trace.answer, lines=True),
             'evidence': evidence,
-            'missing': [printable(gap) for gap in trace.gaps],
+            'missing': [printable(gap) for gap in trace.missing],
             'trace': name,
         }
 

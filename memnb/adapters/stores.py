@@ -186,6 +186,10 @@ def from_sqlite(
 ) -> Adapted:
     """Return a full-text index of SQLite as a memory. A ValueError for a table that is no FTS5 table, or lacks the text."""
     _expect_fields(names)
+    if not hasattr(connection, 'cursor'):
+        raise TypeError(
+            f'connection: expected a sqlite3.Connection, as sqlite3.connect(path) gives, got {connection!r:.80}'
+        )
     index, record = ('"' + name.replace('"', '""') + '"' for name in (table, content or table))
     search = (
         f'SELECT -found.rank, record.rowid, record.* FROM {index} AS found '

@@ -44,7 +44,7 @@ _TIME = (
     'sent_date send_date timestamp_ms original_arrival_time'
 ).split()
 _ID = 'id id_ node_id'.split()
-_EXPECTED = 'expected a text, (speaker, text), (text, time) or an object with content or text'
+_EXPECTED = 'expected a text, (speaker, text), (text, time), (speaker, text, time) or an object with content or text'
 
 
 _bare = cache(bare_name)
@@ -277,7 +277,9 @@ def _read(items: Sequence, dates: str | None) -> tuple[list[Message | None], lis
     notes = _notes_on(items, entries)
     for place, message in enumerate(entries):
         if message:
-            entries[place] = message._replace(time=read_moment(message.time, f'message {place + 1}', order))
+            is_triple = isinstance(items[place], (tuple, list)) and len(items[place]) == 3
+            where = f'message {place + 1}' + (', read as (speaker, text, time)' if is_triple else '')
+            entries[place] = message._replace(time=read_moment(message.time, where, order))
     return entries, notes
 
 

@@ -156,7 +156,11 @@ class MemoryFile:
             raise MemoryFileError(f'{self.path}: an SQLite file, but not of a memory')
         kinds = self.rows("SELECT value FROM memory WHERE name = 'kind'")
         if kinds != [(kind,)]:
-            raise MemoryFileError(f'{self.path}: expected a memory of kind {kind!r}, found {kinds!r:.80}')
+            found = ', '.join(f'{found!r:.80}' for (found,) in kinds) or 'none'
+            raise MemoryFileError(
+                f'{self.path}: expected a memory of kind {kind!r}, found {found}; in Python its own class reads it, '
+                'such as GistGraph.load for a graph or MemoryBank for a bank'
+            )
         layout = {sql for (sql,) in self.rows('SELECT sql FROM sqlite_master')}
         is_whole = layout.issuperset(statement for statement in tables if statement.startswith('CREATE'))
         if version != format or not is_whole:

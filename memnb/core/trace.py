@@ -288,6 +288,11 @@ class Trace(_Strict):
         "The cost of all roles together."
         return sum(self.usage.values(), Usage())
 
+    @property
+    def missing(self) -> list[str]:
+        "The gaps of a question without an answer from evidence; those behind such an answer are only in the steps."
+        return [] if self.answer and self.evidence and not self.refused else self.gaps
+
     def seen(self, turn: str) -> Seen | None:
         "The snippet in which a turn was shown (one that the last reply cites, or that of the fewest turns), or None."
         hits = [hit for step in self.steps for hit in getattr(step, 'hits', ()) if turn in hit.turns]

@@ -59,7 +59,9 @@ def _decode(content: bytes, place: str | Path) -> Any:
     try:
         return json.loads(content.decode('utf-8-sig'))
     except (ValueError, RecursionError) as error:
-        raise DatasetError(f'{place}: not JSON: {error}') from None
+        raise DatasetError(
+            f'{place}: not JSON: {error}; a benchmark is a file of conversations with questions'
+        ) from None
 
 
 def read_json(path: str | Path) -> Any:

@@ -225,10 +225,8 @@ def _rows_in(trace: Trace, steps: Iterable[Step]) -> list[TraceRow]:
 
 
 def _closing(trace: Trace) -> list[TraceRow]:
-    "What is missing, or was open beside an answer; of what the answer is made where no reply gave it; what went wrong."
-    is_answered = trace.evidence and not trace.refused
-    label, note = ('open', 'not looked for further') if is_answered else ('missing', '')
-    missing = [TraceRow(label, gap, note, tone='gap') for gap in trace.gaps]
+    "What is missing; of what the answer is made where no reply gave it; what went wrong."
+    missing = [TraceRow('missing', gap, tone='gap') for gap in trace.missing]
     return missing + _failed(trace.fallback, 'fallback') + _failed(trace.error, 'error')
 
 

@@ -206,7 +206,12 @@ def test_a_damaged_file_is_said_by_name(name, damage, tmp_path):
 
 @pytest.mark.parametrize(
     'path, said',
-    [('nowhere.txt', 'nowhere.txt: cannot be opened'), ('a\0b', 'cannot be opened'), ('a' * 5000, 'cannot be opened')],
+    [
+        (__file__, r'such as .* "\[3 May 2024\] Ada: Hello"'),
+        ('nowhere.txt', 'nowhere.txt: cannot be opened'),
+        ('a\0b', 'cannot be opened'),
+        ('a' * 5000, 'cannot be opened'),
+    ],
 )
 def test_a_path_that_cannot_be_opened_is_said(path, said):
     with pytest.raises(ChatError, match=said):

@@ -132,6 +132,8 @@ def test_other_brackets_in_front_of_a_text_stay():
     with pytest.raises(ChatError, match='say which with dates='):
         as_conversation(['[03/04/2024] Ada: hi'])
     assert as_conversation(['[03/04/2024] Ada: hi'], dates='dmy').turns[0].time.month == 4
+    with pytest.raises(ChatError, match=r"message 1, read as \(speaker, text, time\): expected a time, got 'Hi!'"):
+        as_conversation([('2024-05-08', 'Ada', 'Hi!')])
 
 
 @pytest.mark.parametrize(

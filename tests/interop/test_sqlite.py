@@ -109,6 +109,8 @@ def test_external_content_is_joined():
 
 
 def test_what_cannot_be_read_is_an_error():
+    with pytest.raises(TypeError, match="expected a sqlite3.Connection, .* got 'fts.db'"):
+        from_sqlite('fts.db', 'notes')
     connection = connected([])
     connection.execute('CREATE TABLE plain (text)')
     for table in ('plain', 'nowhere', 'memory; DROP TABLE memory'):
