@@ -437,7 +437,7 @@ def test_plain_text_steers_nothing_fits_its_width_and_says_it_all(trace, width):
     assert all(not re.search('[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029]', line) for line in lines)
     assert all(len(line) <= max(width, 40) for line in lines)
     said = squeezed(trace.to_text(width=width))
-    wanted = [trace.question, trace.answer or 'none', *trace.gaps, trace.error or '']
+    wanted = [trace.question, trace.answer or 'none', *trace.missing, trace.error or '']
     for step in trace.steps:
         if isinstance(step, RouteStep):
             wanted += [step.action, step.proposed, step.reason]
