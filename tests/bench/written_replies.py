@@ -20,6 +20,7 @@ import lzma
 import re
 import shutil
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import threading
@@ -302,9 +303,13 @@ def check():
 
 def main():
     arguments = sys.argv[1:]
-    if arguments[:1] == ['draw']:
+    if arguments == ['draw']:
+        if ROWS.exists():
+            sys.exit(f'{ROWS}: is there already, and rests on its questions')
+        commit = subprocess.run(['git', 'rev-parse', '--short=8', 'HEAD'], capture_output=True, text=True, check=True)
         talks = {talk.id: talk for talk in load_octet('test')}
-        held = {'seed': SEED, 'questions': {name: drawn(talks[name]) for name in CONVERSATIONS}}
+        held = {'seed': SEED, 'commit': commit.stdout.strip(), 'slips': []}  # what writers tell, as [who, what]
+        held['questions'] = {name: drawn(talks[name]) for name in CONVERSATIONS}
         ROWS.write_text(json.dumps(held, indent=1) + '\n', 'utf-8')
     elif arguments == ['check']:
         sys.exit(check())
